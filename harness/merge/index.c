@@ -88,9 +88,9 @@ static bool same_plugin(const json_t *a, const json_t *b)
 void attn_merge_index_unchecked(const struct attn_merge_index *index, const json_t *machine,
                                 char *text, size_t size)
 {
-    json_t *list = json_object_get(machine, "backends"), *backend, *sibling;
+    json_t *list = json_object_get(machine, "backends"), *backend;
     bool *judged = calloc((size_t)index->names.count + 1, sizeof *judged);
-    size_t i, k;
+    size_t i;
     text[0] = '\0';
     for (size_t e = 0; judged && e < index->count; e++)
         judged[index->items[e].backend] |= index->items[e].judged;
@@ -100,8 +100,10 @@ void attn_merge_index_unchecked(const struct attn_merge_index *index, const json
         bool found = !judged || !(asked || attn_field_true(backend, "named")) ||
                      strcmp(attn_field_text(backend, "exactness"), "none") == 0 ||
                      is_judged(index, judged, backend);
-        json_array_foreach(list, k, sibling) found |=
-            !asked && judged && same_plugin(backend, sibling) && is_judged(index, judged, sibling);
+        for (size_t k = 0; !found && !asked && k < json_array_size(list); k++) {
+            const json_t *sibling = json_array_get(list, k);
+            found = same_plugin(backend, sibling) && is_judged(index, judged, sibling);
+        }
         if (!found && !*text)
             snprintf(text, size, "%s", attn_field_text(backend, "name"));
     }

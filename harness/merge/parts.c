@@ -155,36 +155,49 @@ json_t *attn_parts_unite(const json_t *a, const json_t *b)
     return list;
 }
 
+/* Which of a part's shards are not present: adds up to `most` of their names to the text. Returns
+ * how many there are. The count may be any number: it is read from a file. */
+static size_t name_missing(const json_t *part, size_t most, char *text, size_t size)
+{
+    json_t *none = json_array();
+    json_t *there = unite_numbers(json_object_get(part, "present"), none, NULL);
+    json_t *begun = unite_numbers(json_object_get(part, "unfinished"), none, there);
+    const json_int_t count = count_of(part);
+    size_t missing = count > 0 ? (size_t)count : 0, t = 0, b = 0, used = strlen(text), named = 0;
+    for (size_t i = 0; i < json_array_size(there); i++) {
+        const json_int_t shard = json_integer_value(json_array_get(there, i));
+        missing -= shard >= 1 && shard <= count;
+    }
+    for (json_int_t shard = 1; shard <= count && named < most && named < missing; shard++) {
+        while (t < json_array_size(there) && json_integer_value(json_array_get(there, t)) < shard)
+            t++;
+        while (b < json_array_size(begun) && json_integer_value(json_array_get(begun, b)) < shard)
+            b++;
+        if (json_integer_value(json_array_get(there, t)) == shard)
+            continue;
+        const bool unfinished = json_integer_value(json_array_get(begun, b)) == shard;
+        const int n =
+            snprintf(text + used, size - used, "%sshard %lld of %lld is %s", used ? ", " : "",
+                     (long long)shard, (long long)count, unfinished ? "unfinished" : "missing");
+        used = n > 0 && (size_t)n < size - used ? used + (size_t)n : size - 1;
+        named++;
+    }
+    json_decref(none);
+    json_decref(there);
+    json_decref(begun);
+    return missing;
+}
+
 size_t attn_parts_missing(const json_t *parts, char *text, size_t size)
 {
     enum { NAMED = 8 };
-    size_t missing = 0, i, used = 0;
+    size_t missing = 0, i;
     json_t *part;
     text[0] = '\0';
-    json_array_foreach(parts, i, part)
-    {
-        json_t *none = json_array();
-        json_t *there = unite_numbers(json_object_get(part, "present"), none, NULL);
-        json_t *begun = unite_numbers(json_object_get(part, "unfinished"), none, NULL);
-        size_t p = 0, u = 0;
-        for (json_int_t shard = 1; there && begun && shard <= count_of(part); shard++) {
-            const bool is_there = json_integer_value(json_array_get(there, p)) == shard;
-            const bool is_begun = json_integer_value(json_array_get(begun, u)) == shard;
-            p += is_there;
-            u += is_begun;
-            if (is_there)
-                continue;
-            if (missing++ < NAMED && used < size)
-                used +=
-                    (size_t)snprintf(text + used, size - used, "%sshard %lld of %lld is %s",
-                                     used ? ", " : "", (long long)shard, (long long)count_of(part),
-                                     is_begun ? "unfinished" : "missing");
-        }
-        json_decref(none);
-        json_decref(there);
-        json_decref(begun);
-    }
-    if (missing > NAMED && used < size)
+    json_array_foreach(parts, i, part) missing +=
+        name_missing(part, missing < NAMED ? NAMED - missing : 0, text, size);
+    const size_t used = strlen(text);
+    if (missing > NAMED)
         snprintf(text + used, size - used, ", and %zu more", missing - NAMED);
     return missing;
 }

@@ -15,6 +15,7 @@
 #include "results/kept.h"
 #include "results/replace.h"
 #include "run/paths.h"
+#include "run/session.h"
 
 int attn_merge_fold(json_t **sum, const json_t *machine)
 {
@@ -188,7 +189,10 @@ static int write_lines(FILE *file, const char *first, const struct attn_merge_so
     int status = attn_journal_put(file, first, strlen(first), number++, identity);
     for (size_t i = 0; i < index->count && status == 0; i++) {
         const struct attn_merge_entry *entry = &index->items[i];
-        char *text = attn_merge_source_text(&sources->items[entry->run], entry);
+        char *text =
+            attn_interrupted ? NULL : attn_merge_source_text(&sources->items[entry->run], entry);
+        if (attn_interrupted)
+            errno = EINTR;
         status = text ? attn_journal_put(file, text, entry->length, number++, identity) : -1;
         const int saved = errno;
         free(text);
@@ -197,6 +201,13 @@ static int write_lines(FILE *file, const char *first, const struct attn_merge_so
     if (status == 0 && finished)
         status = attn_journal_put(file, last, sizeof last - 1, number, identity);
     return status;
+}
+
+/* What a merge that was killed has left goes. */
+static FILE *open_new(const char *path)
+{
+    unlink(path);
+    return fopen(path, "wxe");
 }
 
 static int write_journal(const char *out, const struct attn_merge_sources *sources,
@@ -208,7 +219,7 @@ static int write_journal(const char *out, const struct attn_merge_sources *sourc
     errno = first ? ENAMETOOLONG : ENOMEM;
     FILE *file = first && attn_path_join(path, out, "results.ndjson") == 0 &&
                          attn_path_join(partial, out, "results.ndjson.partial") == 0
-                     ? fopen(partial, "wxe")
+                     ? open_new(partial)
                      : NULL;
     if (file) {
         status = write_lines(file, first, sources, index, finished);

@@ -37,7 +37,7 @@ class Install(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="attnbench-test-")
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         stage = os.path.join(cls.folder, "stage")
-        for component in ("attnbench", "devel"):
+        for component in ("attnbench", "plugins", "devel"):
             execute(CMAKE, "--install", BUILD, "--prefix", STAGED, "--component", component,
                     DESTDIR=stage)
         cls.prefix = os.path.join(cls.folder, "moved")

@@ -129,6 +129,17 @@ class Merge(unittest.TestCase):
         self.assertEqual(attnbench("compare", self.path("merged-3"), self.path("merged-4")).returncode,
                          0)
 
+    def test_counts_of_shards_are_only_read(self):
+        """A file may claim any number of them: no time or memory is spent on it."""
+        run, = self.shards(0)
+        with open(run + "/machine.json", encoding="utf-8") as file:
+            machine = json.load(file)
+        machine["shard"] = {"index": 3, "count": 2**62, "from": "--shard"}
+        with open(run + "/machine.json", "w", encoding="utf-8") as file:
+            json.dump(machine, file)
+        self.assertIn(f"shard 9 of {2**62} is missing, and {2**62 - 9} more",
+                      self.merge(run, code=6)[1])
+
     def test_shards_without_cases_count(self):
         runs = self.shards(40, cases=3)
         empty = [run for run in runs if len(read(run)) == 2]
