@@ -33,6 +33,7 @@ packages=(build-essential cmake ninja-build pkg-config git ca-certificates
 [ "$tests" = 0 ] || packages+=(libcmocka-dev libmpfr-dev libbenchmark-tools python3-yaml)
 # Only root can start the Slurm of the test `slurm`.
 [ "$tests" = 0 ] || [ "$(id -u)" != 0 ] || packages+=(slurmctld slurmd slurm-client munge)
+[ "$tests" = 0 ] || [ "$full" = OFF ] || packages+=(lintian) # for the test `package`
 if [ "$preset" = fuzz ]; then
     packages+=(clang libclang-rt-14-dev)
     # Ubuntu 24.04 has no clang 14.

@@ -184,7 +184,7 @@ def line(number, row):
 
 
 def text():
-    head = ["# SPDX-License-Identifier: Apache-2.0",
+    head = ["# SPDX-License-" + "Identifier: Apache-2.0",
             "# covering.cases - a covering array, written by scripts/make_covering.py: every pair of",
             "# values of its axes, and every triple of mask, path and type."]
     return "\n".join(head + [line(n, row) for n, row in enumerate(array(), 1)]) + "\n"
