@@ -146,9 +146,11 @@ static int find(struct attn_shard *shard, char *why, size_t size)
     if (found < 0)
         return -1;
     if (sum.count == 0) {
-        snprintf(why, size,
-                 "--shard auto: no variable of a Slurm array, Kubernetes, MPI or CI numbers this "
-                 "process; 'attnbench help verify' names them");
+        int used = snprintf(why, size, "--shard auto: no variable of an engine is set: %s",
+                            "SLURM_ARRAY_TASK_ID");
+        for (size_t e = 0; e < sizeof engines / sizeof *engines && used < (int)size; e++)
+            used += snprintf(why + used, size - (size_t)used, ", %s",
+                             engines[e].needs == NEEDS_COUNT ? engines[e].count : engines[e].index);
         return -1;
     }
     long long shards = sum.count;
