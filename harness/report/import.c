@@ -16,7 +16,7 @@
 #include "results/statistics.h"
 
 #define UNJUDGED "imported from Google Benchmark: nobody has judged the numbers here"
-enum { NAME_MOST = 1024, THREADS_MOST = 4096 };
+enum { NAME_MOST = 8192, THREADS_MOST = 4096 };
 
 struct import {
     const char *text;
