@@ -87,13 +87,15 @@ function(attnbench_add_test name)
     endif()
 endfunction()
 
-# attnbench_leave_out(NAME REASON)
-# Says in one line why a backend is not built, and leaves that line where `list` and `doctor` look.
+# attnbench_leave_out(NAME REASON [BACKENDS...])
+# Says in one line why a plugin is not built, and leaves that line where `list` and `doctor` look,
+# with the names of its backends where they are not its own.
 # A plugin of an earlier build goes: it would be offered beside the line that says it is missing.
 function(attnbench_leave_out name reason)
     message(STATUS "attnbench: backend ${name} left out: ${reason}")
     file(REMOVE ${ATTNBENCH_PLUGIN_DIR}/${name}.so ${ATTNBENCH_PLUGIN_DIR}/${name}.skips
                 ${ATTNBENCH_PLUGIN_DIR}/${name}.roof)
-    file(WRITE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing "${reason}\n")
+    list(JOIN ARGN "\n" backends)
+    file(WRITE ${ATTNBENCH_PLUGIN_DIR}/${name}.missing "${reason}\n${backends}")
     install(FILES ${ATTNBENCH_PLUGIN_DIR}/${name}.missing DESTINATION ${ATTNBENCH_LIB_DIR})
 endfunction()

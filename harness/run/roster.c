@@ -207,7 +207,30 @@ static bool came_later(const char *missing)
     return access(plugin, F_OK) == 0;
 }
 
-/* NAME.missing: one line of why a backend was left out of this build. */
+/* Adds what NAME.missing tells of: why a plugin was left out of this build, and then the names of
+ * its backends, one a line. Without any, there is one with the name of the plugin. */
+static int add_left_out(const char *path, FILE *file, struct attn_roster *roster, char *why,
+                        size_t size)
+{
+    struct attn_backend_info info;
+    char name[sizeof info.name];
+    info.reason[0] = '\0';
+    if (fgets(info.reason, sizeof info.reason, file))
+        info.reason[strcspn(info.reason, "\n")] = '\0';
+    if (!fgets(name, sizeof name, file))
+        stem_of(path, name, sizeof name);
+    do {
+        struct attn_contestant *c = add(roster, why, size);
+        if (!c)
+            return -1;
+        snprintf(c->info.name, sizeof c->info.name, "%.*s", (int)strcspn(name, "\n"), name);
+        snprintf(c->info.reason, sizeof c->info.reason, "%s", info.reason);
+        snprintf(c->plugin, sizeof c->plugin, "%s", path);
+        c->missing = true;
+    } while (fgets(name, sizeof name, file));
+    return 0;
+}
+
 static int add_missing(const char *folder, struct attn_roster *roster, char *why, size_t size)
 {
     char **names;
@@ -217,20 +240,11 @@ static int add_missing(const char *folder, struct attn_roster *roster, char *why
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) || came_later(path))
             continue;
-        struct attn_contestant *c = add(roster, why, size);
-        if (!c) {
-            result = -1;
-            break;
-        }
-        stem_of(path, c->info.name, sizeof c->info.name);
-        snprintf(c->plugin, sizeof c->plugin, "%s", path);
-        c->missing = true;
         FILE *file = fopen(path, "r");
-        if (file) {
-            if (fgets(c->info.reason, sizeof c->info.reason, file))
-                c->info.reason[strcspn(c->info.reason, "\n")] = '\0';
-            fclose(file);
-        }
+        if (!file)
+            continue;
+        result = add_left_out(path, file, roster, why, size);
+        fclose(file);
     }
     attn_names_free(names, n);
     return result;

@@ -296,6 +296,17 @@ class Backends(Case):
         self.assertRegex(done.stdout, "skip .* gone .*\n    its library was not found")
         self.assertIn("no backend can run", self.answer(7, "verify", PLAIN).stderr)
 
+    def test_what_is_left_out_has_the_names_of_its_backends(self):
+        with open(self.path(self.plugins + "/gone.missing"), "w", encoding="utf-8") as file:
+            file.write("its library was not found\ngone_a\ngone_b")
+        listed = self.answer(0, "list").stdout
+        for name in ("gone_a", "gone_b"):
+            done = self.answer(7, "verify", "-b", name, PLAIN)
+            self.assertIn(f"exit 7: {name} was checked on nothing: its only case was skipped (its "
+                          "library was not found)", done.stderr)
+            self.assertRegex(listed, f"{name} +not available: its library was not found")
+        self.assertNotRegex(listed, "gone +not")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
