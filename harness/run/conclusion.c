@@ -90,8 +90,9 @@ static void say_unchecked(const struct attn_contestant *c, int skips, const char
         add(line, size, ": %s (%.300s)",
             skips == 1 ? "its only case was skipped" : "all its cases were skipped", reason);
     add(line, size,
-        c->info.available ? "; name a case that it supports"
-                          : "; without -b, the backends that can run here take part");
+        !c->info.available ? "; without -b, the backends that can run here take part"
+        : strncmp(reason, "budget: ", 8) == 0 ? "; give it more --budget"
+                                              : "; name a case that it supports");
 }
 
 /* "139 refusals are not listed in mine.skips; ..." */

@@ -174,6 +174,7 @@ class Bench(Case):
     def test_resume_takes_up_what_there_was_no_time_for(self):
         arguments = ["bench", "-b", "naive", *QUICK, "-o", self.path("run"), SMALL]
         done = self.expect(7, *arguments, "--budget", "1us", "--json")
+        self.assertIn("the time given is used up (1e-06 s)); give it more --budget", done.stderr)
         self.assertEqual(json.loads(done.stdout)["status"], "skip")
         done = self.expect(0, *arguments, "--resume", "--json")
         kinds = [json.loads(line)["type"] for line in done.stdout.splitlines()]
