@@ -181,6 +181,8 @@ static void add_verdicts(const struct attn_view *view, struct attn_verdict *verd
             separator = ", ";
         }
     }
+    if (!*separator)
+        say(line, "nothing");
     size_t failed = 0;
     for (size_t r = 0; r < view->n_rows; r++) {
         const struct attn_view_row *row = &view->rows[r];

@@ -85,6 +85,18 @@ static void the_lines(void **state)
     attn_run_release(&run);
 }
 
+/* Cut off before the first verdict. */
+static void a_run_of_nothing(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    json_array_clear(run.records);
+    char *text = screen_of(&run, (struct attn_screen){.columns = 90});
+    assert_non_null(strstr(line_of(text, "Verified"), " nothing"));
+    free(text);
+    attn_run_release(&run);
+}
+
 /* Backends of one speed are a tie, and a difference of a half is none. */
 static void ties(void **state)
 {
@@ -220,8 +232,8 @@ static void rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lines), cmocka_unit_test(ties), cmocka_unit_test(noise),
-        cmocka_unit_test(warning),   cmocka_unit_test(rows),
+        cmocka_unit_test(the_lines), cmocka_unit_test(a_run_of_nothing), cmocka_unit_test(ties),
+        cmocka_unit_test(noise),     cmocka_unit_test(warning),          cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
