@@ -3,8 +3,10 @@
 #include "bench/bench.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/block.h"
+#include "results/field.h"
 #include "run/machine.h"
 #include "run/matrix.h"
 
@@ -18,8 +20,36 @@ static const double peaks_share = 0.25;
  * and neighbours of a virtual machine can hide what it can do for minutes. */
 static const double ceilings_again_s = 60;
 
+/* A file of JSON that an earlier command has left in the run folder; NULL: there is none. */
+static json_t *left_there(const struct attn_session *session, const char *name)
+{
+    char path[ATTN_PATH_MAX];
+    return session->earlier && attn_path_join(path, session->folder, name) == 0
+               ? json_load_file(path, 0, NULL)
+               : NULL;
+}
+
+/* Is this the matrix of the session's backends? */
+static bool is_matrix_of(const struct attn_session *session, const json_t *matrix)
+{
+    const json_t *backends = json_object_get(matrix, "backends");
+    bool same = json_array_size(backends) == session->roster.count;
+    for (size_t b = 0; b < session->roster.count && same; b++) {
+        const struct attn_contestant *c = &session->roster.items[b];
+        const json_t *backend = json_array_get(backends, b);
+        same = strcmp(attn_field_text(backend, "name"), c->info.name) == 0 &&
+               strcmp(attn_field_text(backend, "options"), c->options) == 0;
+    }
+    return same;
+}
+
 static int write_matrix(const struct attn_session *session, char *why, size_t size)
 {
+    json_t *earlier = left_there(session, "matrix.json");
+    const bool same = earlier && is_matrix_of(session, earlier);
+    json_decref(earlier);
+    if (same)
+        return 0;
     json_t *matrix = attn_matrix_ask(session, why, size);
     if (!matrix)
         return attn_interrupted ? 0 : -1;
@@ -33,6 +63,18 @@ static double share_of(double until, double share)
     return now + share * (until - now);
 }
 
+/* Before the cases, unless an earlier command has done it: a run that is cut off again and again
+ * should spend its time on cases. */
+static void measure_roof(const struct attn_session *session, struct attn_roof *roof)
+{
+    json_t *machine = left_there(session, "machine.json");
+    if (!attn_roof_restore(roof, json_object_get(machine, "ceilings"))) {
+        attn_roof_raise(session, roof);
+        attn_roof_products(session, roof);
+    }
+    json_decref(machine);
+}
+
 int attn_bench_all(struct attn_session *session, char *why, size_t size)
 {
     size_t n = session->roster.count;
@@ -40,8 +82,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     double harness_ns = 0, raised = attn_now();
     if (attn_session_empty(session))
         return attn_machine_write(session, &roof, 0, why, size);
-    attn_roof_raise(session, &roof);
-    attn_roof_products(session, &roof);
+    measure_roof(session, &roof);
     struct attn_progress progress;
     /* The seats last through all blocks: they know how fast each backend is. */
     struct attn_seat *seats = calloc(n, sizeof *seats);
@@ -72,10 +113,8 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         if (result == 0)
             result =
                 attn_block_rounds(session, &block, share_of(until, rounds_share), pace, why, size);
-        if (result == 0 && attn_block_measure(session, &block, share_of(until, peaks_share))) {
-            snprintf(why, size, "no memory to measure");
-            result = -1;
-        }
+        if (result == 0)
+            result = attn_block_measure(session, &block, share_of(until, peaks_share), why, size);
         if (result == 0 && !attn_interrupted)
             result = attn_block_paired(session, &block, until, why, size);
         if (result == 0)

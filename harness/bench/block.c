@@ -8,6 +8,7 @@
 
 #include "case/operator.h"
 #include "run/machine.h"
+#include "run/restore.h"
 #include "run/verify.h"
 
 /* Operands and references of a whole block are in memory at the same time: operands may take this
@@ -86,6 +87,16 @@ struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backe
     return &block->entries[i * backends + b];
 }
 
+struct attn_variants *attn_block_variants(const struct attn_session *session,
+                                          struct attn_block *block, size_t i)
+{
+    struct attn_variants *variants = &block->variants[i];
+    if (!variants->base)
+        attn_variants_create(block->instances[i], block->judges[i], session->settings.host_threads,
+                             variants);
+    return variants;
+}
+
 void attn_block_begin(const struct attn_session *session, size_t first, struct attn_block *block)
 {
     const bool ordered = session->settings.budget_s > 0;
@@ -143,6 +154,13 @@ static int admit(struct attn_session *session, bool first, struct attn_entry *en
                  size_t size)
 {
     const double limit = session->settings.run_limit_s;
+    entry->timed = false;
+    if (attn_restore_timing(session, entry)) {
+        snprintf(why, size, "no memory for %d rounds", session->settings.rounds);
+        return -1;
+    }
+    if (entry->finished)
+        return 0;
     const bool none = entry->contestant->info.exactness == ATTN_NONE;
     char reason[128];
     entry->timed = attn_status_holds(entry->verdict.status) && (!none || first);
@@ -171,7 +189,7 @@ int attn_block_verify(struct attn_session *session, struct attn_block *block,
         block->instances[i] = v.instance;
         block->judges[i] = v.judge;
         for (size_t b = 0; b < n && result == 0; b++) {
-            if (block->instances[i])
+            if (block->instances[i] || attn_block_entry(block, n, i, b)->finished)
                 result = admit(session, i == 0, attn_block_entry(block, n, i, b), why, size);
         }
     }

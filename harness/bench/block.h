@@ -30,7 +30,7 @@ struct attn_block {
     struct attn_progress *progress;
     struct attn_instance *instances[ATTN_BLOCK_CASES];
     struct attn_judge *judges[ATTN_BLOCK_CASES];
-    struct attn_variants variants[ATTN_BLOCK_CASES]; /* base NULL: not made yet */
+    struct attn_variants variants[ATTN_BLOCK_CASES]; /* made by attn_block_variants */
     struct attn_entry *entries;                      /* [count][backends] */
     struct attn_paired_rounds *paired; /* [count][backends]; NULL: there were no such rounds */
     size_t anchors[ATTN_BLOCK_CASES];  /* 1 + a backend of the roster; 0: not chosen yet */
@@ -40,6 +40,10 @@ struct attn_block {
 /* Case i of the block on backend b of the roster. */
 struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backends, size_t i,
                                     size_t b);
+
+/* The inputs of timings of case i, which has an instance. */
+struct attn_variants *attn_block_variants(const struct attn_session *session,
+                                          struct attn_block *block, size_t i);
 
 /* Puts the cases into the order in which a budget is spent on them: by class, less work before
  * more. Returns 0, or -1: no memory. */
@@ -82,9 +86,9 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
                       double pace, char *why, size_t size);
 
 /* Peak memory, and instructions if they are asked for, in fresh workers. Peaks for which there is
- * no time until `until` are not measured; backends that load much come last. Returns 0, or -1: no
- * memory. */
-int attn_block_measure(struct attn_session *session, struct attn_block *block, double until);
+ * no time until `until` are not measured; backends that load much come last. */
+int attn_block_measure(struct attn_session *session, struct attn_block *block, double until,
+                       char *why, size_t size);
 
 /* All rounds of turns (paired.c); fewer if they would end after `until`. If there is no time for
  * enough of them, some cases have none. */

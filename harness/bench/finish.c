@@ -107,7 +107,7 @@ static int say_untimed(struct attn_session *session, struct attn_entry *entry, c
                        size_t size)
 {
     return attn_interrupted && entry->n_rounds[ATTN_HOT] + entry->n_rounds[ATTN_COLD] == 0
-               ? attn_block_untimed(session, entry, "interrupted", why, size)
+               ? attn_block_untimed(session, entry, ATTN_WAS_INTERRUPTED, why, size)
                : 0;
 }
 
@@ -117,42 +117,66 @@ static const double quick_s = 0.25;
 
 /* Measures what has not been, unless its backend is slow and `slow` is not set. cost: seconds of
  * each backend's last measurement; below 0: none yet. */
-static void measure_all(struct attn_session *session, struct attn_block *block, bool slow,
-                        double until, double *cost)
+static int measure_all(struct attn_session *session, struct attn_block *block, bool slow,
+                       double until, double *cost)
 {
     const size_t n = session->roster.count;
-    for (size_t e = 0; e < block->count * n && !attn_interrupted; e++) {
+    int result = 0;
+    for (size_t e = 0; e < block->count * n && !attn_interrupted && result == 0; e++) {
         struct attn_entry *entry = &block->entries[e];
         const double began = attn_now();
-        if (entry->enough || !entry->timed || entry->peak_known || *entry->peak_reason ||
+        if (entry->enough || !entry->timed || entry->peak_done || *entry->peak_reason ||
             entry->contestant->info.exactness == ATTN_NONE || (!slow && cost[e % n] > quick_s))
             continue;
         if (began + fmax(cost[e % n], 0) > until) {
             if (slow)
-                snprintf(entry->peak_reason, sizeof entry->peak_reason,
-                         "the time given is used up (%g s)", session->settings.budget_s);
+                snprintf(entry->peak_reason, sizeof entry->peak_reason, ATTN_TIME_USED_UP " (%g s)",
+                         session->settings.budget_s);
             continue;
         }
         measure_peak(session, block->instances[e / n], entry);
         cost[e % n] = attn_now() - began;
+        if (!attn_interrupted)
+            result = attn_session_record(session, attn_peak_record(entry, session));
+        entry->peak_done = true;
     }
+    return result;
 }
 
-int attn_block_measure(struct attn_session *session, struct attn_block *block, double until)
+static int count_all(struct attn_session *session, struct attn_block *block)
+{
+    const size_t n = session->roster.count;
+    int result = 0;
+    for (size_t e = 0; e < block->count * n && !attn_interrupted && result == 0; e++) {
+        struct attn_entry *entry = &block->entries[e];
+        if (!entry->timed || entry->enough || entry->count_done)
+            continue;
+        attn_count_entry(session, block->instances[e / n], block->judges[e / n], entry);
+        if (!attn_interrupted)
+            result = attn_session_record(session, attn_count_record(entry, session));
+        entry->count_done = true;
+    }
+    return result;
+}
+
+int attn_block_measure(struct attn_session *session, struct attn_block *block, double until,
+                       char *why, size_t size)
 {
     const size_t n = session->roster.count;
     double *cost = malloc((n + 1) * sizeof *cost);
+    int result = cost ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory to measure");
     for (size_t b = 0; b < n && cost; b++)
         cost[b] = -1;
-    for (int slow = 0; slow < 2 && cost; slow++)
-        measure_all(session, block, slow, until, cost);
-    for (size_t e = 0; e < block->count * n && session->settings.count && !attn_interrupted; e++)
-        if (block->entries[e].timed && !block->entries[e].enough)
-            attn_count_entry(session, block->instances[e / n], block->judges[e / n],
-                             &block->entries[e]);
-    const int status = cost ? 0 : -1;
+    for (int slow = 0; slow < 2 && result == 0; slow++)
+        result = measure_all(session, block, slow, until, cost);
+    if (result == 0 && session->settings.count)
+        result = count_all(session, block);
+    if (result && cost)
+        snprintf(why, size, "a record cannot be written: %m");
     free(cost);
-    return status;
+    return result;
 }
 
 int attn_block_finish(struct attn_session *session, struct attn_block *block,
@@ -183,7 +207,7 @@ int attn_block_finish(struct attn_session *session, struct attn_block *block,
             /* Hot comes last: its record completes the case. */
             const bool warm = was_warm(entry, block->instances[i], &roof->ceilings);
             for (int c = ATTN_CACHES - 1; c >= 0; c--)
-                if (entry->n_rounds[c] &&
+                if (entry->n_rounds[c] && !entry->benched[c] &&
                     keep(session, record_of(session, entry, paired, (enum attn_cache)c, warm))) {
                     snprintf(why, size, "a record cannot be written: %m");
                     return -1;

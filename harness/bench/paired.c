@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* paired.c - rounds of turns: fresh workers, all backends of a case live at once. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/block.h"
 #include "bench/choose.h"
+#include "bench/turns_record.h"
 #include "host/entropy.h"
 #include "live/player.h"
+#include "results/field.h"
 #include "run/machine.h"
+#include "run/restore.h"
 
 /* How long the idlest processors are looked for: ticks of the kernel take 10 ms. */
 #define LOOK_S 0.06
@@ -89,13 +93,18 @@ static int rounds_most(const struct attn_settings *s)
     return most < ATTN_ROUNDS_MAX ? most : ATTN_ROUNDS_MAX;
 }
 
-static bool takes_part(const struct pass *pass, size_t i, size_t b)
+/* Can a backend have turns of a case? */
+static bool can_play(const struct pass *pass, size_t i, size_t b)
 {
     const struct attn_entry *entry = entry_of(pass, i, b);
-    const struct attn_paired_rounds *p = rounds_of(pass, i, b);
     return entry->timed && !entry->enough && entry->contestant->info.exactness != ATTN_NONE &&
-           entry->n_rounds[ATTN_HOT] > 0 && !*p->why_not &&
-           p->n < rounds_most(&pass->session->settings);
+           entry->n_rounds[ATTN_HOT] > 0 && !*rounds_of(pass, i, b)->why_not;
+}
+
+/* Is it to have more of them? */
+static bool takes_part(const struct pass *pass, size_t i, size_t b)
+{
+    return can_play(pass, i, b) && rounds_of(pass, i, b)->n < rounds_most(&pass->session->settings);
 }
 
 /* Is there a backend that has not had all its rounds of a case that was chosen? */
@@ -130,14 +139,13 @@ static int rounds_wanted(const struct pass *pass, size_t i)
 }
 
 /* The backend that the others are compared with: the fastest of the rounds before. It stays for all
- * rounds, as long as it takes part. */
+ * rounds, as long as it can: ratios to another one could not be joined with those there are. */
 static size_t anchor_of(const struct pass *pass, size_t i, const size_t *backends, size_t n)
 {
     size_t *anchor = &pass->block->anchors[i];
     double least = INFINITY;
-    for (size_t k = 0; k < n; k++)
-        if (*anchor == backends[k] + 1)
-            return *anchor - 1;
+    if (*anchor > 0 && can_play(pass, i, *anchor - 1))
+        return *anchor - 1;
     *anchor = backends[0] + 1;
     for (size_t k = 0; k < n; k++) {
         struct attn_summary s;
@@ -170,7 +178,8 @@ static size_t enter_all(const struct pass *pass, size_t i, struct member *member
     for (size_t k = 0; k < n; k++) {
         const size_t m = (k + random) % n;
         struct member *member = &members[m];
-        attn_player_enter(&member->player, &pass->seats[member->backend], &pass->block->variants[i],
+        attn_player_enter(&member->player, &pass->seats[member->backend],
+                          attn_block_variants(pass->session, pass->block, i),
                           &rounds_of(pass, i, member->backend)->iterations, &first[m]);
         member->entered = member->player.live != NULL;
         entered += member->entered;
@@ -178,38 +187,50 @@ static size_t enter_all(const struct pass *pass, size_t i, struct member *member
     return entered;
 }
 
-static void keep_round(const struct pass *pass, size_t i, const struct member *anchor,
-                       struct member *member)
+/* Adds a round of a backend to those there are, whose number is below rounds_most. NULL: no memory.
+ */
+static struct attn_paired_round *add_round(const struct pass *pass, size_t i, size_t anchor,
+                                           size_t b, const struct attn_paired_round *made)
 {
-    const struct attn_settings *s = &pass->session->settings;
-    struct attn_paired_rounds *p = rounds_of(pass, i, member->backend);
-    const struct attn_contestant *to = &pass->session->roster.items[anchor->backend];
+    struct attn_paired_rounds *p = rounds_of(pass, i, b);
+    const struct attn_contestant *to = &pass->session->roster.items[anchor];
     if (!p->rounds)
-        p->rounds = calloc((size_t)rounds_most(s), sizeof *p->rounds);
+        p->rounds = calloc((size_t)rounds_most(&pass->session->settings), sizeof *p->rounds);
     if (!p->rounds)
-        return;
+        return NULL;
     /* Ratios to an anchor that has failed since cannot be joined with others. */
     for (int r = 0; r < p->n && p->anchor != to; r++)
         p->rounds[r].no_ratio = true;
     p->anchor = to;
     struct attn_paired_round *round = &p->rounds[p->n++];
-    round->round = pass->round;
-    round->side = member->figures;
-    member->figures.batches = NULL;
+    *round = *made;
     /* All ratios by one clock, or they would not be of one kind. */
     round->no_ratio = round->side.ratio_clock != p->rounds[0].side.ratio_clock;
-    round->n_processors = pass->claim.n;
-    memcpy(round->processors, pass->claim.processors, sizeof round->processors);
-    round->alone = pass->claim.n > 0 && pass->claim.alone;
-    round->steal = attn_claim_steal(&pass->claim);
-    if (getloadavg(&round->load, 1) != 1)
-        round->load = -1;
+    return round;
+}
+
+static const struct attn_paired_round *
+keep_round(const struct pass *pass, size_t i, const struct member *anchor, struct member *member)
+{
+    struct attn_paired_round made = {.round = pass->round,
+                                     .side = member->figures,
+                                     .n_processors = pass->claim.n,
+                                     .alone = pass->claim.n > 0 && pass->claim.alone,
+                                     .steal = attn_claim_steal(&pass->claim)};
+    memcpy(made.processors, pass->claim.processors, sizeof made.processors);
+    if (getloadavg(&made.load, 1) != 1)
+        made.load = -1;
+    const struct attn_paired_round *round =
+        add_round(pass, i, anchor->backend, member->backend, &made);
+    if (round)
+        member->figures.batches = NULL;
+    return round;
 }
 
 /* What went wrong in a member is its verdict. Only memory may be short because others are live:
  * then its turns end, and the figures of its other rounds stay. */
 static int settle(const struct pass *pass, size_t i, const struct member *anchor, bool keep,
-                  struct member *member)
+                  struct member *member, const struct attn_paired_round **kept)
 {
     const struct attn_outcome *outcome = &member->player.outcome;
     if (attn_interrupted)
@@ -223,8 +244,32 @@ static int settle(const struct pass *pass, size_t i, const struct member *anchor
         return attn_block_failed(pass->session, entry_of(pass, i, member->backend), outcome->status,
                                  outcome->reason, pass->why, pass->size);
     if (keep && member->entered && !member->figures.failed)
-        keep_round(pass, i, anchor, member);
+        *kept = keep_round(pass, i, anchor, member);
     return 0;
+}
+
+/* One record of all that was kept of a group: a run that is cut off has all of it, or nothing. */
+static int record_round(const struct pass *pass, size_t i, const struct member *members, size_t n,
+                        const struct attn_paired_round *const *kept, double seconds)
+{
+    struct attn_turns_side *sides = calloc(n, sizeof *sides);
+    size_t count = 0;
+    int result = sides ? 0 : -1;
+    for (size_t m = 0; m < n && result == 0; m++)
+        if (kept[m])
+            sides[count++] =
+                (struct attn_turns_side){&pass->session->roster.items[members[m].backend], kept[m]};
+    const size_t anchor = members[0].backend;
+    if (result)
+        errno = ENOMEM;
+    else if (count > 0)
+        result = attn_session_record(
+            pass->session, attn_turns_record(entry_of(pass, i, anchor), pass->session, sides, count,
+                                             rounds_of(pass, i, anchor)->put_off, seconds));
+    if (result)
+        snprintf(pass->why, pass->size, "a record cannot be written: %m");
+    free(sides);
+    return result;
 }
 
 static void plan_batches(struct pass *pass, bool many)
@@ -289,11 +334,18 @@ static int time_group(struct pass *pass, size_t i, struct member *members, size_
         snprintf(pass->why, pass->size, "no memory for the turns of %zu backends", n);
         return -1;
     }
-    result = 0;
+    const double seconds = (attn_now() - began) / (double)n; /* of each */
+    const struct attn_paired_round **kept = calloc(n, sizeof *kept);
+    result = kept ? 0 : -1;
+    if (result)
+        snprintf(pass->why, pass->size, "no memory for the turns of %zu backends", n);
     for (size_t m = 0; m < n && result == 0; m++) {
-        rounds_of(pass, i, members[m].backend)->seconds += (attn_now() - began) / (double)n;
-        result = settle(pass, i, &members[0], ran && (m > 0 || keep_anchor), &members[m]);
+        rounds_of(pass, i, members[m].backend)->seconds += seconds;
+        result = settle(pass, i, &members[0], ran && (m > 0 || keep_anchor), &members[m], &kept[m]);
     }
+    if (result == 0)
+        result = record_round(pass, i, members, n, kept, seconds);
+    free(kept);
     for (size_t m = 0; m < n; m++)
         free(members[m].figures.batches); /* of rounds that are not kept */
     return result;
@@ -308,7 +360,7 @@ static int look(struct pass *pass, size_t i, size_t anchor, bool *disturbed)
     for (int r = 0; r < p->n; r++)
         best = fmin(best, p->rounds[r].side.low);
     *disturbed = p->n > 0 && 2 * p->put_off < rounds_planned(pass);
-    for (int n = 0; n < LOOKS && *disturbed && result == 0 && takes_part(pass, i, anchor); n++) {
+    for (int n = 0; n < LOOKS && *disturbed && result == 0 && can_play(pass, i, anchor); n++) {
         struct member member = {.backend = anchor};
         plan_batches(pass, false);
         result = time_group(pass, i, &member, 1, false);
@@ -344,9 +396,10 @@ static int time_case(struct pass *pass, size_t i)
             if (backends[k] != anchor)
                 members[count++] = (struct member){.backend = backends[k]};
             if ((count == capacity || k + 1 == n) && (count > 1 || groups == 0)) {
-                result = time_group(pass, i, members, count, groups++ == 0);
+                result = time_group(pass, i, members, count,
+                                    groups++ == 0 && takes_part(pass, i, anchor));
                 count = 0;
-                if (!takes_part(pass, i, anchor)) /* it has failed */
+                if (!can_play(pass, i, anchor)) /* it has failed */
                     break;
             }
         }
@@ -487,6 +540,49 @@ static void leave_out_rest(const struct pass *pass)
                          "the budget has no time for %d rounds of turns", rounds_planned(pass));
 }
 
+/* Takes over a round of a case that an earlier command has recorded. Returns 0, or -1: no memory.
+ */
+static int restore_round(struct pass *pass, size_t i, size_t anchor, const json_t *record)
+{
+    const double seconds = attn_field_number(record, "seconds");
+    for (size_t b = 0; b < pass->session->roster.count; b++) {
+        struct attn_paired_rounds *p = rounds_of(pass, i, b);
+        const json_t *side = attn_turns_side_of(record, &pass->session->roster.items[b]);
+        struct attn_paired_round round;
+        p->put_off = (int)json_integer_value(json_object_get(record, "put_off"));
+        if (!side || !can_play(pass, i, b) || p->n >= rounds_most(&pass->session->settings))
+            continue;
+        if (attn_turns_round(record, side, &round))
+            return -1;
+        if (!add_round(pass, i, anchor, b, &round)) {
+            free(round.side.batches);
+            return -1;
+        }
+        p->iterations = round.side.figures.iterations;
+        p->seconds += seconds > 0 ? seconds : 0;
+        pass->round = pass->round > round.round ? pass->round : round.round + 1;
+    }
+    pass->block->anchors[i] = anchor + 1;
+    return 0;
+}
+
+/* Takes over all of them. The records of a round are those of its anchor. */
+static int restore_rounds(struct pass *pass)
+{
+    const size_t n = pass->session->roster.count;
+    for (size_t e = 0; e < pass->block->count * n; e++) {
+        size_t r;
+        json_t *record;
+        json_array_foreach(attn_restore_records(pass->session, &pass->block->entries[e]), r, record)
+        {
+            if (strcmp(attn_field_text(record, "type"), "turns") == 0 &&
+                restore_round(pass, e / n, e % n, record))
+                return -1;
+        }
+    }
+    return 0;
+}
+
 int attn_block_paired(struct attn_session *session, struct attn_block *block, double until,
                       char *why, size_t size)
 {
@@ -501,8 +597,11 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
                         .why = why,
                         .size = size};
     int result = block->paired && pass.seats ? 0 : -1;
+    if (result == 0 && session->earlier)
+        result = restore_rounds(&pass);
     if (result)
         snprintf(why, size, "no memory for %zu backends", n);
+    const int restored = pass.round;
     for (size_t i = 0; i < block->count && result == 0; i++) {
         pass.choices[i].c = attn_block_entry(block, n, i, 0)->c;
         if (isfinite(until))
@@ -513,7 +612,8 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     for (bool any = true; result == 0 && any && !attn_interrupted &&
                           (isfinite(until) || pass.round < 2 * rounds_most(s));
          pass.round++) {
-        const double now = attn_now(), next = pass.round ? (now - began) / pass.round : -1;
+        const int made = pass.round - restored;
+        const double now = attn_now(), next = made ? (now - began) / made : -1;
         choose_cases(&pass, until);
         result =
             time_round(&pass, until,

@@ -62,17 +62,42 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)
             return attn_block_failed(session, entry, again.status, again.reason, why, size);
     }
-    entry->judging_s[cache] += attn_now() - timed;
+    const struct attn_round_seconds seconds = {timed - began, attn_now() - timed};
+    entry->judging_s[cache] += seconds.judging;
     struct attn_round *kept = &entry->rounds[cache][entry->n_rounds[cache]++];
     entry->device = reply.after;
     kept->n = reply.n;
     memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
-    if (attn_session_record(session,
-                            attn_round_record(entry, session, cache, turn->round, &reply))) {
+    if (attn_session_record(
+            session, attn_round_record(entry, session, cache, turn->round, &reply, seconds))) {
         snprintf(why, size, "a record cannot be written: %m");
         return -1;
     }
     return 0;
+}
+
+/* Is a round of an entry to be made? Not if an earlier command has made it. */
+static bool is_wanted(const struct attn_settings *s, const struct attn_entry *entry,
+                      enum attn_cache cache, int round)
+{
+    const bool none = entry->contestant->info.exactness == ATTN_NONE;
+    return entry->timed && !entry->enough && entry->n_rounds[cache] <= round &&
+           (cache == ATTN_HOT ? s->hot || none
+                              : s->cold && !none && entry->seconds < ATTN_LONG_RUN_S);
+}
+
+static bool is_owed(const struct attn_settings *s, const struct attn_entry *entry, int round)
+{
+    return is_wanted(s, entry, ATTN_HOT, round) || is_wanted(s, entry, ATTN_COLD, round);
+}
+
+/* Is any round of this number to be made? */
+static bool any_owed(const struct attn_session *session, const struct attn_block *block, int round)
+{
+    for (size_t e = 0; e < block->count * session->roster.count; e++)
+        if (is_owed(&session->settings, &block->entries[e], round))
+            return true;
+    return false;
 }
 
 /* One backend's turn in a round: a fresh worker, all cases of the block. */
@@ -88,16 +113,13 @@ static int take_turn(struct attn_session *session, struct attn_block *block, siz
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         struct attn_entry *entry = attn_block_entry(block, n, i, b);
         bool none = entry->contestant->info.exactness == ATTN_NONE;
-        struct attn_variants *variants = &block->variants[i];
-        if (entry->timed && !variants->base)
-            attn_variants_create(block->instances[i], block->judges[i], s->host_threads, variants);
-        const bool wanted[ATTN_CACHES] = {[ATTN_HOT] = s->hot || none,
-                                          [ATTN_COLD] =
-                                              s->cold && !none && entry->seconds < ATTN_LONG_RUN_S};
+        if (!is_owed(s, entry, round))
+            continue;
+        struct attn_variants *variants = attn_block_variants(session, block, i);
         /* Neither always comes after the other. */
         for (int k = 0; k < ATTN_CACHES && result == 0; k++) {
             const enum attn_cache cache = ((size_t)(round + k) + i) % 2 ? ATTN_COLD : ATTN_HOT;
-            if (!entry->timed || entry->enough || !wanted[cache])
+            if (!is_wanted(s, entry, cache, round))
                 continue;
             if (!none)
                 attn_progress_round(block->progress, round, s->rounds, left_s,
@@ -130,7 +152,7 @@ static int give_up(struct attn_session *session, struct attn_block *block, size_
     const size_t n = session->roster.count;
     char reason[128];
     int result = 0;
-    snprintf(reason, sizeof reason, "the time given is used up (%g s)", session->settings.budget_s);
+    snprintf(reason, sizeof reason, ATTN_TIME_USED_UP " (%g s)", session->settings.budget_s);
     for (size_t e = first * n; e < block->count * n && result == 0; e++) {
         struct attn_entry *entry = &block->entries[e];
         entry->enough = true;
@@ -160,11 +182,14 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
     int result = order ? 0 : -1;
     if (result)
         snprintf(why, size, "no memory for an order of backends");
+    int made = 0; /* rounds of this command */
     for (int round = 0; round < session->settings.rounds && result == 0; round++) {
-        double now = attn_now(), next = round ? (now - began) / round : 0;
+        double now = attn_now(), next = made ? (now - began) / made : 0;
+        if (!any_owed(session, block, round))
+            continue;
         if (round > 0 && now + next > until)
             break;
-        if (round == 0) {
+        if (made == 0) {
             const size_t kept = affordable(session, block, pace);
             result = give_up(session, block, kept, why, size);
             if (kept == 0)
@@ -173,8 +198,8 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
             result = take_turn(session, block, order[t], round,
-                               round ? next * (session->settings.rounds - round) : -1, why, size);
-        block->round_s = (attn_now() - began) / (round + 1);
+                               made ? next * (session->settings.rounds - round) : -1, why, size);
+        block->round_s = (attn_now() - began) / ++made;
     }
     free(order);
     return result;

@@ -9,6 +9,7 @@
 #include "results/field.h"
 #include "run/conclusion.h"
 #include "run/provenance.h"
+#include "run/restore.h"
 #include "run/resume.h"
 
 /* More timings than these are not listed unless --rows asks for them. */
@@ -96,6 +97,21 @@ static enum attn_exit open_run(const struct attn_command *c, struct attn_session
     return code;
 }
 
+/* Has an earlier command done all that this one asks for? */
+static bool is_done(struct attn_session *session)
+{
+    bool done = session->earlier && session->journal.ended;
+    for (size_t i = 0; i < session->cases.count && done; i++)
+        for (size_t b = 0; b < session->roster.count && done; b++) {
+            struct attn_entry entry = {.c = &session->cases.items[i],
+                                       .contestant = &session->roster.items[b]};
+            attn_case_id(entry.c, entry.id);
+            done = entry.contestant->info.exactness == ATTN_NONE ||
+                   (attn_restore_verdict(session, &entry) && entry.finished);
+        }
+    return done;
+}
+
 /* bench and run. */
 enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *paths)
 {
@@ -118,7 +134,7 @@ enum attn_exit attn_verb_bench(struct attn_command *c, const struct attn_paths *
         attn_complain(code, why);
         goto out;
     }
-    if (attn_bench_all(&session, why, sizeof why) ||
+    if ((!is_done(&session) && attn_bench_all(&session, why, sizeof why)) ||
         (!attn_interrupted && attn_session_end(&session, why, sizeof why)))
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
     else

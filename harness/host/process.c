@@ -219,7 +219,7 @@ out:
     if (worker->log_file >= 0)
         close(worker->log_file);
     worker->log_pipe = worker->log_file = -1;
-    snprintf(why, size, "cannot start the worker: %s: %s", what, strerror(error));
+    snprintf(why, size, ATTN_NO_WORKER "%s: %s", what, strerror(error));
     errno = error;
     return -1;
 }

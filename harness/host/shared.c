@@ -61,7 +61,7 @@ struct attn_outcome attn_shared_send(struct attn_worker *worker, struct attn_sha
     shared->two_results = shared->twin && (live || parameters->kind == ATTN_REQUEST_BENCH);
     if (attn_share_create_pair(shared->instance, shared->twin, shared->two_results, placement,
                                share, why, sizeof(why)) != 0)
-        return attn_outcome_make(ATTN_ERROR, "%s", why);
+        return attn_outcome_make(ATTN_ERROR, ATTN_NO_OPERANDS "%s", why);
     attn_request_fill(&request, parameters->kind, shared->instance, share);
     request.iterations = parameters->iterations;
     request.runs = parameters->runs;

@@ -19,6 +19,11 @@ enum attn_promise {
     ATTN_PROMISE_STATE   /* floating-point state is left as it was */
 };
 
+/* Reasons of an ERROR that says nothing about the plugin begin with one of these: the harness could
+ * not do its part, for lack of memory, processes or descriptors. Another time it may. */
+#define ATTN_NO_WORKER   "cannot start the worker: "
+#define ATTN_NO_OPERANDS "cannot make the operands: "
+
 struct attn_outcome {
     enum attn_status status;
     enum attn_promise broken; /* with FAIL: the broken promise, if it is one of these */

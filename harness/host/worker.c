@@ -150,7 +150,7 @@ void attn_workers_forward(int sig)
 
 static struct attn_outcome no_memory(void)
 {
-    struct attn_outcome outcome = attn_outcome_make(ATTN_ERROR, "no memory for a worker");
+    struct attn_outcome outcome = attn_outcome_make(ATTN_ERROR, ATTN_NO_WORKER "no memory");
     outcome.no_memory = true;
     return outcome;
 }

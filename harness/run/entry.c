@@ -362,7 +362,8 @@ static json_t *reading_json(const struct attn_device *d)
 }
 
 json_t *attn_round_record(const struct attn_entry *entry, const struct attn_session *session,
-                          enum attn_cache cache, int round, const struct attn_bench_reply *reply)
+                          enum attn_cache cache, int round, const struct attn_bench_reply *reply,
+                          struct attn_round_seconds seconds)
 {
     json_t *r = common("round", entry, session, entry->verdict.status, entry->verdict.reason);
     if (!r)
@@ -378,9 +379,53 @@ json_t *attn_round_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "iterations", iterations);
     if (reply->after.struct_size > 0)
         put(r, "device",
-            json_pack("{s:o, s:o}", "before", reading_json(&reply->before), "after",
-                      reading_json(&reply->after)));
+            json_pack("{s:o, s:o, s:I, s:f, s:f}", "before", reading_json(&reply->before), "after",
+                      reading_json(&reply->after), "cache_bytes",
+                      (json_int_t)reply->after.cache_bytes, "launch_ns", reply->after.launch_ns,
+                      "copy_gbs", reply->after.copy_gbs));
+    put(r, "timing_s", attn_json_number(seconds.timing));
+    put(r, "judging_s", attn_json_number(seconds.judging));
+    put(r, "workspace_bytes", json_integer((json_int_t)entry->plan.workspace_bytes));
+    put(r, "threads_seen", json_integer(entry->plan.threads_seen));
     put(r, "time", attn_json_number(attn_now() - session->began));
+    return r;
+}
+
+json_t *attn_common_record(const char *type, const struct attn_entry *entry,
+                           const struct attn_session *session)
+{
+    return common(type, entry, session, entry->verdict.status, entry->verdict.reason);
+}
+
+static void put_peak(json_t *r, const struct attn_entry *entry)
+{
+    put(r, "peak_bytes",
+        entry->peak_known ? json_integer((json_int_t)entry->peak_bytes) : json_null());
+    put(r, "peak_reason", json_string(entry->peak_reason));
+}
+
+json_t *attn_peak_record(const struct attn_entry *entry, const struct attn_session *session)
+{
+    json_t *r = attn_common_record("peak", entry, session);
+    if (!r)
+        return NULL;
+    put_peak(r, entry);
+    put(r, "taken_bytes", json_integer((json_int_t)entry->taken_bytes));
+    return r;
+}
+
+static void put_count(json_t *r, const struct attn_entry *entry)
+{
+    put(r, "instructions",
+        entry->instructions > 0 ? json_integer((json_int_t)entry->instructions) : json_null());
+    put(r, "instructions_reason", json_string(entry->count_reason));
+}
+
+json_t *attn_count_record(const struct attn_entry *entry, const struct attn_session *session)
+{
+    json_t *r = attn_common_record("count", entry, session);
+    if (r)
+        put_count(r, entry);
     return r;
 }
 
@@ -434,14 +479,9 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     put(r, "gflops", none ? json_null() : attn_json_number(entry->flops / s.median));
     put(r, "gbs", none ? json_null() : attn_json_number((double)entry->bytes / s.median));
     put(r, "workspace_bytes", json_integer((json_int_t)entry->plan.workspace_bytes));
-    put(r, "peak_bytes",
-        entry->peak_known ? json_integer((json_int_t)entry->peak_bytes) : json_null());
-    put(r, "peak_reason", json_string(entry->peak_reason));
-    if (session->settings.count) {
-        put(r, "instructions",
-            entry->instructions > 0 ? json_integer((json_int_t)entry->instructions) : json_null());
-        put(r, "instructions_reason", json_string(entry->count_reason));
-    }
+    put_peak(r, entry);
+    if (session->settings.count)
+        put_count(r, entry);
     const struct attn_device *d = &entry->device;
     if (d->struct_size > 0)
         put(r, "device",

@@ -45,8 +45,11 @@ struct attn_entry {
     char id[ATTN_CASE_ID_LEN + 1];
 
     /* from verification */
-    bool verified; /* a verdict was reached in this session */
-    bool harmless; /* a skip that never counts */
+    bool verified;           /* a verdict was reached */
+    bool restored;           /* by an earlier command, whose records are taken over (restore.h) */
+    bool finished;           /* nothing of it is left to be timed */
+    enum attn_status hidden; /* its status, while checks of others are made */
+    bool harmless;           /* a skip that never counts */
     struct attn_judgement verdict;
     struct attn_plan_info plan;
     bool end_ok, start_ok, end_done, start_done; /* the two placements */
@@ -75,6 +78,8 @@ struct attn_entry {
     int n_rounds[ATTN_CACHES];
     /* wall clock of all rounds: in workers, and for judging the results */
     double timing_s[ATTN_CACHES], judging_s[ATTN_CACHES];
+    bool benched[ATTN_CACHES];  /* its record is written */
+    bool peak_done, count_done; /* the measurement is recorded */
     bool peak_known;
     uint64_t peak_bytes, taken_bytes; /* taken: of a device (attn_worker_peak) */
     struct attn_device device;        /* after the last timing; struct_size 0: unknown */
@@ -107,8 +112,17 @@ bool attn_entry_summary(const struct attn_entry *entry, enum attn_cache cache,
 
 /* Records (harness/results/README.md lists the fields). NULL: no memory. */
 json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_session *session);
+struct attn_round_seconds {
+    double timing, judging; /* of this round: in the worker; judging the outputs */
+};
 json_t *attn_round_record(const struct attn_entry *entry, const struct attn_session *session,
-                          enum attn_cache cache, int round, const struct attn_bench_reply *reply);
+                          enum attn_cache cache, int round, const struct attn_bench_reply *reply,
+                          struct attn_round_seconds seconds);
+/* The fields of every record, with a type of its own. */
+json_t *attn_common_record(const char *type, const struct attn_entry *entry,
+                           const struct attn_session *session);
+json_t *attn_peak_record(const struct attn_entry *entry, const struct attn_session *session);
+json_t *attn_count_record(const struct attn_entry *entry, const struct attn_session *session);
 json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_session *session,
                           enum attn_cache cache);
 

@@ -49,14 +49,15 @@ struct attn_instance *attn_instance_for(const struct attn_session *session,
                                         const struct attn_case *c, const struct attn_instance *like,
                                         struct attn_judgement *verdict)
 {
-    char why[512];
+    char why[512] = ATTN_NO_OPERANDS;
+    const size_t used = strlen(why);
     struct attn_instance *instance;
     struct attn_case seeded = *c; /* nothing in the copy is owned */
     if (!has_room(session, c, verdict))
         return NULL;
     seeded.sample_seed = session->settings.sample_seed;
-    if (attn_instance_create_like(&seeded, like, session->settings.host_threads, &instance, why,
-                                  sizeof why) != 0) {
+    if (attn_instance_create_like(&seeded, like, session->settings.host_threads, &instance,
+                                  why + used, sizeof why - used) != 0) {
         attn_judgement_set(verdict, ATTN_ERROR, why);
         return NULL;
     }

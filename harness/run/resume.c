@@ -6,93 +6,7 @@
 
 #include "results/field.h"
 #include "run/provenance.h"
-
-static void key_of(const char *id, const char *backend, const char *options, int threads, char *key,
-                   size_t size)
-{
-    snprintf(key, size, "%s %s %s %d", id, backend, options, threads);
-}
-
-/* Does the record end the work on its key? A timing does that was not cut off, and a verdict
- * after which nothing is timed. A case for which an earlier command had no time left is not done.
- * last: the cache state whose timing is recorded last. */
-static bool ends_key(const json_t *record, const char *last)
-{
-    if (!strcmp(attn_field_text(record, "type"), "bench"))
-        return !strcmp(attn_field_text(record, "cache"), last) && !attn_field_true(record, "cut");
-    int status = attn_status_parse(attn_field_text(record, "status"));
-    if (status == ATTN_SKIP &&
-        !strncmp(attn_field_text(record, "reason"), ATTN_NO_TIME_LEFT, strlen(ATTN_NO_TIME_LEFT)))
-        return false;
-    return !strcmp(attn_field_text(record, "type"), "verify") &&
-           !(status >= 0 && attn_status_holds((enum attn_status)status));
-}
-
-static bool is_complete(const struct attn_session *session, const struct attn_case *c,
-                        const json_t *done)
-{
-    char id[ATTN_CASE_ID_LEN + 1], key[1024];
-    attn_case_id(c, id);
-    for (size_t b = 0; b < session->roster.count; b++) {
-        const struct attn_contestant *who = &session->roster.items[b];
-        if (who->info.exactness == ATTN_NONE)
-            continue;
-        key_of(id, who->info.name, who->options, session->settings.threads, key, sizeof key);
-        if (!json_object_get(done, key))
-            return false;
-    }
-    return true;
-}
-
-/* Notes a key. Returns 0, or -1: no memory. */
-static int note(json_t *keys, const char *key)
-{
-    return json_object_set_new(keys, key, json_true());
-}
-
-/* Removes the cases that are done. Returns the ids of those that remain, or NULL: no memory. */
-static json_t *keep_open(struct attn_session *session, const json_t *done)
-{
-    char id[ATTN_CASE_ID_LEN + 1];
-    json_t *open = json_object();
-    size_t kept = 0;
-    bool ok = open != NULL;
-    for (size_t i = 0; open && i < session->cases.count; i++) {
-        struct attn_case *c = &session->cases.items[i];
-        if (is_complete(session, c, done)) {
-            attn_case_free(c);
-            continue;
-        }
-        attn_case_id(c, id);
-        ok = ok && note(open, id) == 0;
-        session->cases.items[kept++] = *c;
-    }
-    if (open)
-        session->cases.count = kept;
-    if (ok)
-        return open;
-    json_decref(open);
-    return NULL;
-}
-
-/* Keys that are done, from all records. NULL: no memory. */
-static json_t *keys_done(const json_t *records, const char *last)
-{
-    char key[1024];
-    size_t i;
-    json_t *record, *done = json_object();
-    json_array_foreach(records, i, record)
-    {
-        key_of(attn_field_text(record, "id"), attn_field_text(record, "backend"),
-               attn_field_text(record, "options"),
-               (int)json_integer_value(json_object_get(record, "threads")), key, sizeof key);
-        if (done && ends_key(record, last) && note(done, key)) {
-            json_decref(done);
-            done = NULL;
-        }
-    }
-    return done;
-}
+#include "run/restore.h"
 
 /* Is this session like the one that began the run? If not, that must be wanted. */
 static int check_provenance(struct attn_session *session,
@@ -117,25 +31,21 @@ static int check_provenance(struct attn_session *session,
     return -1;
 }
 
-/* Takes over the records of a run. */
+/* Takes over the records that stand. */
 static int take_records(struct attn_session *session, const json_t *records)
 {
-    json_t *done = keys_done(records, session->settings.hot ? "hot" : "cold"),
-           *open = done ? keep_open(session, done) : NULL;
     size_t i;
     json_t *record;
-    int result = open ? 0 : -1;
-    /* Old records of cases that are measured again neither count nor are shown. */
     json_array_foreach(records, i, record)
     {
-        if (result || json_object_get(open, attn_field_text(record, "id")))
+        if (!attn_restore_stands(record))
             continue;
         attn_session_claim(session, record);
-        result = json_array_append(session->records, record);
+        if (json_array_append(session->records, record) != 0)
+            return -1;
     }
-    json_decref(open);
-    json_decref(done);
-    return result;
+    session->earlier = attn_restore_index(records);
+    return session->earlier ? 0 : -1;
 }
 
 enum attn_exit attn_resume(struct attn_session *session, const char *folder,

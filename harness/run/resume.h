@@ -12,11 +12,11 @@ struct attn_resume_wish {
     bool salvage; /* of a damaged journal, keep the lines before the damage */
 };
 
-/* Opens the run folder, and its journal for the session's records. Counts the verdicts that it
- * holds, and removes from the session the cases that every backend has finished: timed, or with a
- * verdict after which nothing is timed. A folder without a journal begins a new run. Returns
- * ATTN_EXIT_OK, or the exit code with the reason: ATTN_EXIT_USAGE if the run was begun on another
- * machine, by another commit or with other settings, ATTN_EXIT_INCOMPLETE if it is damaged. */
+/* Opens the run folder, and its journal for the session's records. Takes over the records that it
+ * holds, and counts their verdicts: what they say is not done again (restore.h). A folder without a
+ * journal begins a new run. Returns ATTN_EXIT_OK, or the exit code with the reason: ATTN_EXIT_USAGE
+ * if the run was begun on another machine, by another commit or with other settings,
+ * ATTN_EXIT_INCOMPLETE if it is damaged. */
 enum attn_exit attn_resume(struct attn_session *session, const char *folder,
                            const struct attn_resume_wish *wish, char *why, size_t size);
 

@@ -7,6 +7,7 @@
 #include "case/operator.h"
 #include "pack/make.h"
 #include "reference/dtype.h"
+#include "results/field.h"
 
 /* As many as the best of them takes to be a roof. */
 enum { PRODUCT_SAMPLES = 10 };
@@ -47,6 +48,36 @@ void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof)
     for (uint32_t r = 0; r < now.n_reads; r++)
         now.reads[r].gbs = larger(now.reads[r].gbs, before->reads[r].gbs);
     roof->ceilings = now;
+}
+
+bool attn_roof_restore(struct attn_roof *roof, const json_t *ceilings)
+{
+    const json_t *rungs = json_object_get(ceilings, "rungs"),
+                 *reads = json_object_get(ceilings, "reads"),
+                 *gemm = json_object_get(ceilings, "gemm");
+    const size_t n_rungs = json_array_size(rungs), n_reads = json_array_size(reads);
+    struct attn_ceilings *c = &roof->ceilings;
+    if (n_rungs == 0 || n_rungs > sizeof c->rungs / sizeof *c->rungs || n_reads == 0 ||
+        n_reads > sizeof c->reads / sizeof *c->reads || !json_is_array(gemm))
+        return false;
+    for (size_t r = 0; r < n_rungs; r++) {
+        const json_t *rung = json_array_get(rungs, r);
+        struct attn_rung *to = &c->rungs[r];
+        snprintf(to->isa, sizeof to->isa, "%s", attn_field_text(rung, "isa"));
+        to->f32 = json_number_value(json_object_get(rung, "f32"));
+        to->f64 = json_number_value(json_object_get(rung, "f64"));
+        to->f16 = json_number_value(json_object_get(rung, "f16"));
+        to->bf16 = json_number_value(json_object_get(rung, "bf16"));
+    }
+    for (size_t r = 0; r < n_reads; r++) {
+        const json_t *read = json_array_get(reads, r);
+        c->reads[r].bytes = (uint64_t)json_integer_value(json_object_get(read, "bytes"));
+        c->reads[r].gbs = json_number_value(json_object_get(read, "gbs"));
+    }
+    c->n_rungs = (uint32_t)n_rungs;
+    c->n_reads = (uint32_t)n_reads;
+    roof->gemm = json_deep_copy(gemm);
+    return true;
 }
 
 /* The best rate of a case on a backend, in GFLOP/s; 0 if there is none. */

@@ -18,6 +18,9 @@ struct attn_roof {
  * before the cases or after them. If they cannot be measured, they stay as they were. */
 void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof);
 
+/* Takes over the `ceilings` of an earlier machine.json. False if there are none. */
+bool attn_roof_restore(struct attn_roof *roof, const json_t *ceilings);
+
 /* Measures the practical roof: the case lines of every NAME.roof in the plugin folder, each on the
  * backend NAME of the plugin beside it, in the types that the run's cases have. Such a line must be
  * little more than a matrix product; its rate counts the FLOPs of attn_case_flops. A line is left

@@ -179,7 +179,8 @@ void attn_session_close(struct attn_session *session)
     if (*session->folder)
         attn_journal_close(&session->journal);
     json_decref(session->records);
-    session->records = NULL;
+    json_decref(session->earlier);
+    session->records = session->earlier = NULL;
     attn_roster_free(&session->roster);
     attn_case_list_free(&session->cases);
 }

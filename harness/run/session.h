@@ -46,6 +46,7 @@ struct attn_session {
     char folder[ATTN_PATH_MAX];  /* of the run; "": none */
     struct attn_journal journal; /* results.ndjson; none without a folder */
     char log[ATTN_PATH_MAX];     /* of the workers; "": none */
+    json_t *earlier;             /* with --resume: what is done (restore.h); NULL: nothing */
     json_t *records;             /* every record of this command, for tables and JUnit */
     double began;                /* attn_now() */
     double reserved_s;           /* of the budget, for cases that come later */
@@ -60,8 +61,11 @@ void attn_settings_default(struct attn_settings *settings);
 #define ATTN_WHY_TEXT_FILLS  "left out by --fills"
 #define ATTN_WHY_TEXT_CHECKS "left out by --checks"
 
-/* The reason of a skip for lack of time begins with this. */
-#define ATTN_NO_TIME_LEFT "budget: the time given is used up"
+/* The reason of a skip for lack of time begins with the first of these, that of a missing timing
+ * with one of the others. */
+#define ATTN_NO_TIME_LEFT    "budget: the time given is used up"
+#define ATTN_TIME_USED_UP    "the time given is used up"
+#define ATTN_WAS_INTERRUPTED "interrupted"
 
 /* Is the budget used up, but for what is reserved? */
 bool attn_session_over(const struct attn_session *session);

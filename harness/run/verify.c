@@ -12,6 +12,7 @@
 #include "run/further.h"
 #include "run/keep.h"
 #include "run/progress.h"
+#include "run/restore.h"
 #include "run/retry.h"
 #include "run/verify_one.h"
 
@@ -82,6 +83,8 @@ static int verify_reference(struct attn_session *session, const struct attn_case
     struct attn_entry entry = {
         .c = c, .verified = true, .harmless = true, .sample_seed = session->settings.sample_seed};
     attn_case_id(c, entry.id);
+    if (attn_restore_has_reference(session, entry.id))
+        return 0;
     attn_judge_reference(judge, &entry.verdict);
     if (entry.verdict.status == ATTN_SKIP || !instance->c.data)
         return 0;
@@ -97,6 +100,65 @@ static double seconds_since(double *began)
     return seconds;
 }
 
+/* What nobody knows yet, or what an earlier command has recorded. */
+static void begin_entries(struct attn_session *session, struct attn_verification *v)
+{
+    for (size_t b = 0; b < session->roster.count; b++) {
+        struct attn_entry *entry = &v->entries[b];
+        attn_entry_clear(entry);
+        memset(entry, 0, sizeof *entry);
+        entry->c = v->c;
+        entry->contestant = &session->roster.items[b];
+        entry->sample_seed = session->settings.sample_seed;
+        attn_case_id(v->c, entry->id);
+        entry->restored = attn_restore_verdict(session, entry);
+    }
+}
+
+/* What is left of a case: verdicts; timings of what holds. */
+struct left {
+    bool judging, timing;
+};
+
+static struct left what_is_left(const struct attn_session *session, struct attn_entry *entries)
+{
+    struct left left = {0};
+    bool any = false;
+    for (size_t b = 0; b < session->roster.count; b++) {
+        const struct attn_entry *entry = &entries[b];
+        const bool none = entry->contestant->info.exactness == ATTN_NONE;
+        any = any || entry->restored;
+        left.judging = left.judging || (!none && !entry->restored);
+        left.timing = left.timing || (!entry->finished && (!none || entry->restored));
+    }
+    for (size_t b = 0; b < session->roster.count; b++) {
+        struct attn_entry *entry = &entries[b];
+        /* What computes nothing has no record of a verdict that holds: the others' say that it had
+         * its turn. */
+        if (any && !left.judging)
+            entry->restored = entry->verified = true;
+        left.judging = left.judging || !entry->restored;
+    }
+    return left;
+}
+
+/* Checks leave out what is skipped. */
+static void hide_restored(const struct attn_session *session, struct attn_entry *entries)
+{
+    for (size_t b = 0; b < session->roster.count; b++)
+        if (entries[b].restored) {
+            entries[b].hidden = entries[b].verdict.status;
+            entries[b].verdict.status = ATTN_SKIP;
+        }
+}
+
+static void show_restored(const struct attn_session *session, struct attn_entry *entries)
+{
+    for (size_t b = 0; b < session->roster.count; b++)
+        if (entries[b].restored)
+            entries[b].verdict.status = entries[b].hidden;
+}
+
 int attn_verify_case(struct attn_session *session, struct attn_verification *v, FILE *out,
                      char *why, size_t size)
 {
@@ -106,17 +168,30 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     struct ref_approximation approximation = {0};
     double began = attn_now();
     v->judge = NULL;
+    v->instance = NULL;
+    begin_entries(session, v);
+    const struct left left = what_is_left(session, v->entries);
+    if (!left.judging && !left.timing)
+        return 0;
     v->instance = attn_instance_for(session, c, NULL, &none);
     if (v->instance) {
-        char reason[512];
+        char reason[512] = ATTN_NO_OPERANDS;
+        const size_t used = strlen(reason);
         const double budget = session->settings.budget_s > 0 ? ATTN_FILL_BUDGET : ATTN_JUDGE_BUDGET;
         if (attn_judge_create(v->instance, budget, session->settings.host_threads, &v->judge,
-                              reason, sizeof reason)) {
+                              reason + used, sizeof reason - used)) {
             attn_judgement_set(&none, ATTN_ERROR, reason);
             attn_instance_free(v->instance);
             v->instance = NULL;
         }
     }
+    for (size_t b = 0; v->instance && b < session->roster.count; b++) {
+        v->entries[b].nnz = v->instance->nnz;
+        v->entries[b].flops = v->instance->flops;
+        v->entries[b].bytes = v->instance->bytes;
+    }
+    if (!left.judging)
+        return 0;
     if (v->instance && (verify_reference(session, c, v->instance, v->judge, out, why, size) ||
                         attn_keep_reference(session, v->instance, why, size)))
         return -1;
@@ -124,13 +199,9 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
         attn_judge_approximation(v->judge, &approximation);
     for (size_t b = 0; b < session->roster.count; b++) {
         struct attn_entry *entry = &v->entries[b];
-        attn_entry_clear(entry);
-        memset(entry, 0, sizeof *entry);
-        entry->c = c;
-        entry->contestant = &session->roster.items[b];
-        entry->sample_seed = session->settings.sample_seed;
+        if (entry->restored)
+            continue;
         entry->approximation = approximation;
-        attn_case_id(c, entry->id);
         if (v->instance) {
             attn_verify_entry(&v->seats[b], v->instance, v->judge, entry);
             attn_verify_power(&trials, v->judge, &entry->verdict, entry);
@@ -145,16 +216,20 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
         entry->verifying_s = seconds_since(&began);
     }
     attn_power_trials_free(trials);
+    hide_restored(session, v->entries);
     if (v->instance) {
         attn_further_checks(session, v->seats, v->instance, v->entries);
         v->entries[0].verifying_s += seconds_since(&began);
     }
     attn_age_end(session, v->seats, v->entries,
                  c == &session->cases.items[session->cases.count - 1]);
+    show_restored(session, v->entries);
     for (size_t b = 0; b < session->roster.count; b++) {
         if (attn_interrupted) /* a verdict that we caused ourselves is none */
             return 0;
         struct attn_entry *entry = &v->entries[b];
+        if (entry->restored)
+            continue;
         bool silent =
             entry->contestant->info.exactness == ATTN_NONE && entry->verdict.status == ATTN_PASS;
         if (session->settings.shrink && attn_retry_wanted(entry))

@@ -14,7 +14,7 @@ import subprocess
 import time
 import unittest
 
-from test_cli import BUILD, PLAIN, PROGRAM, QUICK, SMALL, Case, broken, records_of
+from test_cli import BUILD, PLAIN, PROGRAM, QUICK, SMALL, Case, broken, main_records, records_of
 
 
 class Bench(Case):
@@ -177,7 +177,7 @@ class Bench(Case):
         self.assertIn("the time given is used up (1e-06 s)); give it more --budget", done.stderr)
         self.assertEqual(json.loads(done.stdout)["status"], "skip")
         done = self.expect(0, *arguments, "--resume", "--json")
-        kinds = [json.loads(line)["type"] for line in done.stdout.splitlines()]
+        kinds = [record["type"] for record in main_records(done.stdout.splitlines())]
         self.assertEqual(kinds, ["verify", "round", "round", "bench"])
 
     def test_resume_leaves_finished_cases_alone(self):

@@ -36,11 +36,17 @@ def broken(name):
     return os.path.join(BROKEN, name + ".so")
 
 
+def main_records(lines):
+    """The records of a results file, without the entries of the journal itself and without those that
+    only --resume needs."""
+    entries = [json.loads(line) for line in lines]
+    return [entry for entry in entries
+            if entry["type"] not in ("run", "resume", "end", "peak", "count", "turns")]
+
+
 def records_of(path):
-    """The results of a results file, without the entries of the journal itself."""
     with open(path, encoding="utf-8") as file:
-        entries = [json.loads(line) for line in file]
-    return [entry for entry in entries if entry["type"] not in ("run", "resume", "end")]
+        return main_records(file)
 
 
 def rewrite(path, change):

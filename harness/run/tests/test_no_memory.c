@@ -24,6 +24,7 @@
 #include "report/compare.h"
 #include "results/journal.h"
 #include "results/record.h"
+#include "run/restore.h"
 #include "run/resume.h"
 #include "run/roster.h"
 #include "run/suite.h"
@@ -384,7 +385,7 @@ static void make_run(void)
     attn_journal_close(&journal);
 }
 
-/* A finished case is not measured again, and every record of it counts. */
+/* A finished case is not measured again, another one is, and every record counts. */
 static int resume_run(char *why, size_t size)
 {
     struct attn_contestant b3 = {.info = {.name = "b3"}};
@@ -404,9 +405,15 @@ static int resume_run(char *why, size_t size)
         snprintf(why, size, "no memory");
     else
         status = attn_resume(&session, run_folder, &wish, why, size) == ATTN_EXIT_OK ? 0 : -1;
-    if (status == 0 && (session.cases.count != 1 || json_array_size(session.records) != 24))
-        fail_msg("%zu cases left, %zu of 24 records, and no word of it", session.cases.count,
-                 json_array_size(session.records));
+    if (status == 0) {
+        struct attn_entry done = {.c = &cases.items[0], .contestant = &b3}, open = done;
+        attn_case_id(&cases.items[0], done.id);
+        attn_case_id(&cases.items[1], open.id);
+        if (!attn_restore_verdict(&session, &done) || !done.finished ||
+            attn_restore_verdict(&session, &open) || json_array_size(session.records) != 24)
+            fail_msg("%zu of 24 records, and no word of it", json_array_size(session.records));
+    }
+    json_decref(session.earlier);
     if (*session.folder)
         attn_journal_close(&session.journal);
     attn_case_list_free(&session.cases);
