@@ -98,11 +98,12 @@ void attn_put_markdown(FILE *out, const char *text)
 
 void attn_put_csv(FILE *out, const char *text)
 {
-    if (!strpbrk(text, ",\"\r\n")) {
+    const bool formula = *text && strchr("=+-@\t\r", *text); /* to a spreadsheet */
+    if (!formula && !strpbrk(text, ",\"\r\n")) {
         fputs(text, out);
         return;
     }
-    fputc('"', out);
+    fputs(formula ? "\"'" : "\"", out);
     for (; *text; text++) {
         if (*text == '"')
             fputc('"', out);

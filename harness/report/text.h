@@ -20,7 +20,7 @@ const char *attn_figure_bytes(double bytes, char text[ATTN_FIGURE_MAX]); /* 1.50
 
 void attn_put_html(FILE *out, const char *text);     /* also for XML: drops what XML 1.0 forbids */
 void attn_put_markdown(FILE *out, const char *text); /* a cell of a table */
-void attn_put_csv(FILE *out, const char *text);      /* one field, RFC 4180 */
+void attn_put_csv(FILE *out, const char *text);      /* one field, RFC 4180; no formula */
 void attn_put_gnuplot(FILE *out, const char *text);  /* a quoted string of one line */
 
 /* Writes a whole file, in the place of an older one (results/replace.h). Returns 0, or -1 with the

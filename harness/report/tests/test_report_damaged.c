@@ -174,10 +174,30 @@ static void unreadable_runs(void **state)
     assert_int_equal(attn_run_read(folder, false, &run, why, sizeof why), -1);
 }
 
+/* What a spreadsheet would compute has a quote before it, which makes it text. */
+static void no_formulas(void **state)
+{
+    (void)state;
+    static const char *const fields[][2] = {{"=1+1", "\"'=1+1\""},    {"+1", "\"'+1\""},
+                                            {"-1", "\"'-1\""},        {"@a\"b", "\"'@a\"\"b\""},
+                                            {"\t=1", "\"'\t=1\""},    {"a=1", "a=1"},
+                                            {"a,\"b", "\"a,\"\"b\""}, {"", ""}};
+    for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+        char *text = NULL;
+        size_t length;
+        FILE *out = open_memstream(&text, &length);
+        attn_put_csv(out, fields[f][0]);
+        fclose(out);
+        assert_string_equal(text, fields[f][1]);
+        free(text);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(hostile_strings, folder_setup, folder_teardown),
+        cmocka_unit_test(no_formulas),
         cmocka_unit_test_setup_teardown(mutated_records, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(unreadable_runs, folder_setup, folder_teardown),
     };
