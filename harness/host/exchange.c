@@ -33,7 +33,10 @@ static int send_message(int socket, const struct attn_message_head *head, const 
         c->cmsg_len = CMSG_LEN(2 * sizeof(int));
         memcpy(CMSG_DATA(c), fds, 2 * sizeof(int));
     }
-    const ssize_t n = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n;
+    do
+        n = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
     return n == (ssize_t)head->length ? 0 : -1;
 }
 
