@@ -12,6 +12,14 @@
 
 #include "reference/dtype.h"
 
+/* Control characters beyond ASCII, as U+009B, which begins a command to a terminal; and those that
+ * turn the direction of text, as U+202E, so that a line reads as another one. */
+static bool steers_terminal(unsigned code)
+{
+    return (code >= 0x80 && code <= 0x9F) || code == 0x200E || code == 0x200F ||
+           (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
 /* Length of the UTF-8 sequence at `text` of at most `left` bytes; 0: none, or a control character.
  */
 static size_t sequence_length(const unsigned char *text, size_t left)
@@ -28,8 +36,10 @@ static size_t sequence_length(const unsigned char *text, size_t left)
             return 0;
         code = code << 6 | (text[i] & 0x3Fu);
     }
-    return code >= least[length] && code <= 0x10FFFF && !(code >= 0xD800 && code < 0xE000) ? length
-                                                                                           : 0;
+    return code >= least[length] && code <= 0x10FFFF && !(code >= 0xD800 && code < 0xE000) &&
+                   !steers_terminal(code)
+               ? length
+               : 0;
 }
 
 void attn_text_take(char *to, size_t size, const char *from, size_t from_size)

@@ -80,6 +80,12 @@ static void test_text(void **state)
     attn_text_take(text, sizeof(text), "\xc3\xa4z", 3);
     assert_string_equal(text, "\xc3\xa4z");
     /* overlong, surrogate, cut short */
+    attn_text_take(text, sizeof(text), "\xc2\x9bz", 3); /* U+009B */
+    assert_string_equal(text, "??z");
+    attn_text_take(text, sizeof(text), "\xe2\x80\xaez", 4); /* U+202E */
+    assert_string_equal(text, "???z");
+    attn_text_take(text, sizeof(text), "\xe2\x81\xa6", 3); /* U+2066 */
+    assert_string_equal(text, "???");
     attn_text_take(text, sizeof(text), "\xc0\x80", 2);
     assert_string_equal(text, "??");
     attn_text_take(text, sizeof(text), "\xed\xa0\x80", 3);
