@@ -2,6 +2,15 @@
 # targets.cmake - the shared INTERFACE targets, and the functions by which folders add plugins and
 # tests.
 
+# attnbench_has_flag(FLAG RESULT)
+# Does the C compiler know the flag?
+include(CheckCCompilerFlag)
+function(attnbench_has_flag flag result)
+    string(MAKE_C_IDENTIFIER "ATTNBENCH_HAS${flag}" cached)
+    check_c_compiler_flag(${flag} ${cached})
+    set(${result} ${${cached}} PARENT_SCOPE)
+endfunction()
+
 # Warnings, sanitizers and counters of all our own code. Messages are cut to the caller's buffer on
 # purpose, so -Wformat-truncation says nothing.
 add_library(attn_warnings INTERFACE)
@@ -22,26 +31,37 @@ if(ATTNBENCH_COVERAGE)
     target_link_options(attn_warnings INTERFACE --coverage)
 endif()
 
-# Hardening of the programs, which read files and talk to plugins that nobody has checked. Kernels are
-# left as they are. _FORTIFY_SOURCE needs the optimiser, and sanitizers do its work.
+# Hardening of all our own code, programs and plugins: they read files and talk to plugins that nobody
+# has checked. README.md says what it costs kernels. _FORTIFY_SOURCE needs the optimiser, and
+# sanitizers do its work; at 3, objects whose size only the program knows are checked, too.
+include(CheckCSourceCompiles)
+check_c_source_compiles("
+    #include <features.h>
+    #if !__GLIBC_PREREQ(2, 34) || !__has_builtin(__builtin_dynamic_object_size)
+    #error
+    #endif
+    int main(void) { return 0; }" ATTNBENCH_HAS_FORTIFY_3)
+set(ATTNBENCH_FORTIFY -D_FORTIFY_SOURCE=2)
+if(ATTNBENCH_HAS_FORTIFY_3)
+    set(ATTNBENCH_FORTIFY -D_FORTIFY_SOURCE=3)
+endif()
+set(ATTNBENCH_HARDENING)
+foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=full)
+    attnbench_has_flag(${flag} has)
+    if(has)
+        list(APPEND ATTNBENCH_HARDENING ${flag})
+    endif()
+endforeach()
 add_library(attn_hardening INTERFACE)
-target_compile_options(attn_hardening INTERFACE -fstack-protector-strong)
+target_compile_options(attn_hardening INTERFACE ${ATTNBENCH_HARDENING})
 if(NOT ATTNBENCH_SANITIZE)
     target_compile_options(attn_hardening INTERFACE
-        $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2>)
+        $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE ${ATTNBENCH_FORTIFY}>)
 endif()
-target_link_options(attn_hardening INTERFACE -Wl,-z,relro -Wl,-z,now)
+target_link_options(attn_hardening INTERFACE -Wl,-z,relro,-z,now,-z,noexecstack)
+target_link_libraries(attn_warnings INTERFACE attn_hardening)
 include(CheckPIESupported)
 check_pie_supported()
-
-# attnbench_has_flag(FLAG RESULT)
-# Does the C compiler know the flag?
-include(CheckCCompilerFlag)
-function(attnbench_has_flag flag result)
-    string(MAKE_C_IDENTIFIER "ATTNBENCH_HAS${flag}" cached)
-    check_c_compiler_flag(${flag} ${cached})
-    set(${result} ${${cached}} PARENT_SCOPE)
-endfunction()
 
 # The headers that a backend sees: backend.h, which it needs, and problem.h with rows.h, which help.
 # Outside this tree the target is attnbench::abi too.
