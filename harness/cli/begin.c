@@ -48,7 +48,8 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_path
                                     .n_backends = c->n_backends,
                                     .plugins = c->plugins,
                                     .n_plugins = c->n_plugins,
-                                    .timeout_s = c->settings.timeout_s};
+                                    .timeout_s = c->settings.timeout_s,
+                                    .memory = c->settings.memory};
     struct attn_suite_wish suite = c->suite;
     suite.cases = c->arguments;
     suite.n_cases = c->n_arguments;

@@ -11,6 +11,7 @@
 #include "cli/number.h"
 #include "cli/shard.h"
 #include "history/history.h"
+#include "host/confine.h"
 #include "report/export.h"
 #include "run/checks.h"
 #include "run/drift.h"
@@ -260,6 +261,17 @@ static enum attn_exit take_language(const struct attn_flag *flag, char *text,
     return take_text(flag, text, c, why, size);
 }
 
+static enum attn_exit take_confine(const struct attn_flag *flag, char *text, struct attn_command *c,
+                                   char *why, size_t size)
+{
+    for (int level = ATTN_CONFINE_OFF; level <= ATTN_CONFINE_STRICT; level++)
+        if (strcmp(text, attn_confine_level_name((enum attn_confine)level)) == 0) {
+            c->confine = level;
+            return ATTN_EXIT_OK;
+        }
+    return bad_value(flag, text, "off, limits or strict", why, size);
+}
+
 static enum attn_exit take_margin(const struct attn_flag *flag, char *text, struct attn_command *c,
                                   char *why, size_t size)
 {
@@ -350,6 +362,10 @@ const struct attn_flag attn_flags[] = {
      "watchdog of one request (default 60s)"},
     {"memory", 0, "SIZE", WORKS | COMPARE | STATEMENT, take_size, AT(settings.memory), 0,
      "memory limit of a case and of a worker (512M, 8G; default: what is available)"},
+    {"confine", 0, "off|limits|strict", WORKS | LIST | COMPARE | DOCTOR, take_confine, 0, 0,
+     "what workers are kept from (default strict; limits where there is a GPU; doctor says what "
+     "this "
+     "kernel gives)"},
     {"run-limit", 0, "TIME", WORKS, take_time, AT(settings.run_limit_s), 0,
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
     {"fills", 0, "all|none|NAME,...", WORKS, take_fills, 0, 0,

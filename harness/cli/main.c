@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "host/confine.h"
 #include "run/version.h"
 
 /* A signal to a job's processes often arrives twice: sent to all of them, and passed on by a shell
@@ -68,6 +69,7 @@ int main(int argc, char **argv)
     if (attn_paths_find(&paths, why, sizeof why))
         return attn_complain(ATTN_EXIT_INTERNAL, why);
     install_handlers();
+    attn_confine_choose((enum attn_confine)command.confine);
     code = command.verb->run(&command, &paths);
     if (fflush(stdout) || ferror(stdout))
         code = attn_complain(ATTN_EXIT_INTERNAL, "standard output cannot be written");

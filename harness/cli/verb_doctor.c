@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "host/confine.h"
 #include "live/calibrate.h"
 #include "run/findings.h"
 
@@ -27,6 +28,7 @@ static void put(const json_t *item)
 /* What the machine and this installation are like. */
 static json_t *machine_json(void)
 {
+    char strict[512];
     struct attn_finding findings[ATTN_FINDINGS_MAX];
     const size_t n = attn_findings("", findings);
     const bool plots = attn_on_path("gnuplot");
@@ -38,6 +40,13 @@ static json_t *machine_json(void)
     const bool counts = attn_on_path("valgrind");
     add(machine, counts ? ATTN_LEVEL_OK : ATTN_LEVEL_WARN, "valgrind",
         counts ? "found" : "missing: no bench --count", counts ? "" : "install valgrind");
+    /* Not a WARN: it does not make times worse. */
+    attn_confine_describe(ATTN_CONFINE_STRICT, strict, sizeof strict);
+    add(machine, strstr(strict, "refused") ? ATTN_LEVEL_UNKNOWN : ATTN_LEVEL_OK, "confinement",
+        strict,
+        strstr(strict, "refused")
+            ? "plugins could do more than harness/host/README.md says of strict"
+            : "");
     return machine;
 }
 

@@ -16,14 +16,18 @@
 #define EXIT_GRACE_S 2.0
 #define TERM_GRACE_S 0.2
 
-static int send_message(int socket, const struct attn_message_head *head, const int *fds)
+static int send_message(struct attn_worker *worker, const struct attn_message_head *head,
+                        const int *fds)
 {
     union {
         struct cmsghdr align;
         char bytes[CMSG_SPACE(2 * sizeof(int))];
     } control = {0};
-    struct iovec part = {.iov_base = (void *)(uintptr_t)head, .iov_len = head->length};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    struct attn_message_head numbered = *head;
+    numbered.number = ++worker->number;
+    struct iovec parts[] = {{&numbered, sizeof(numbered)},
+                            {(void *)(uintptr_t)(head + 1), head->length - sizeof(numbered)}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     if (fds) {
         message.msg_control = control.bytes;
         message.msg_controllen = sizeof(control.bytes);
@@ -35,7 +39,7 @@ static int send_message(int socket, const struct attn_message_head *head, const 
     }
     ssize_t n;
     do
-        n = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = sendmsg(worker->socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
     return n == (ssize_t)head->length ? 0 : -1;
 }
@@ -85,6 +89,24 @@ static struct attn_outcome out_of_memory(struct attn_worker *worker)
                              (double)worker->config.rss_limit / 0x1p20);
 }
 
+static struct attn_outcome crowd(struct attn_worker *worker)
+{
+    attn_process_end(worker, 0, 0);
+    return attn_outcome_make(ATTN_ERROR, "more than %d processes in %s", CHILDREN_MOST,
+                             attn_slot_name(worker->slot));
+}
+
+/* A message that belongs to another request than this one. */
+static struct attn_outcome stray(struct attn_worker *worker)
+{
+    const uint32_t number = worker->in.head.number, expected = worker->number;
+    attn_process_end(worker, 0, 0);
+    return attn_outcome_make(ATTN_ERROR,
+                             "the worker sent a message of request %u during request %u: a reply "
+                             "was forged, or one is stale",
+                             number, expected);
+}
+
 static struct attn_outcome reply_outcome(struct attn_worker *worker)
 {
     struct attn_message_reply *reply = &worker->in.reply;
@@ -121,6 +143,19 @@ static int take_backend(struct attn_worker *worker, struct attn_plugin_info *inf
     return 0;
 }
 
+/* The namespace's worker tells once, before it loads anything, which process it is. */
+static int take_place(struct attn_worker *worker, char *why, size_t size)
+{
+    const struct attn_message_place *message = &worker->in.place;
+    if (worker->number != 1 || worker->place != worker->pid || worker->slot != ATTN_SLOT_NONE ||
+        message->head.length != sizeof(*message) || message->pid <= 1) {
+        snprintf(why, size, "the worker moves to another process");
+        return -1;
+    }
+    worker->place = message->pid;
+    return 0;
+}
+
 /* What to do with a message that is not the last. Returns 0, or -1 with the reason. */
 static int take_progress(struct attn_worker *worker, const struct attn_exchange *exchange,
                          char *why, size_t size)
@@ -134,6 +169,8 @@ static int take_progress(struct attn_worker *worker, const struct attn_exchange 
         }
         snprintf(why, size, "the worker sent a malformed phase");
         return -1;
+    case ATTN_MESSAGE_PLACE:
+        return take_place(worker, why, size);
     case ATTN_MESSAGE_BACKEND:
         return take_backend(worker, exchange->info, why, size);
     default:
@@ -166,7 +203,7 @@ struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_
     const double deadline = attn_now() + worker->config.timeout_s;
 
     worker->slot = ATTN_SLOT_NONE;
-    if (send_message(worker->socket, exchange->message, exchange->fds) != 0) {
+    if (send_message(worker, exchange->message, exchange->fds) != 0) {
         if (errno == EPIPE || errno == ECONNRESET)
             return gone(worker);
         return protocol_error(worker, "the worker does not accept requests");
@@ -174,6 +211,8 @@ struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_
     for (;;) {
         switch (attn_process_wait(worker, deadline)) {
         case ATTN_EVENT_MESSAGE:
+            if (worker->in.head.number != worker->number)
+                return stray(worker);
             if (worker->in.head.type == ATTN_MESSAGE_REPLY)
                 return reply_outcome(worker);
             if (worker->in.head.type == ATTN_MESSAGE_FAULT)
@@ -191,6 +230,8 @@ struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_
             return timed_out(worker);
         case ATTN_EVENT_OOM:
             return out_of_memory(worker);
+        case ATTN_EVENT_CROWD:
+            return crowd(worker);
         }
     }
 }

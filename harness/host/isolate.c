@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -87,31 +88,4 @@ int attn_isolate_self(void)
     /* New credentials have cleared it; without it some of /proc/self is closed to us. */
     prctl(PR_SET_DUMPABLE, 1);
     return refused;
-}
-
-bool attn_isolate_possible(void)
-{
-    static int known; /* 1: no, 2: yes */
-    int status = 0;
-    if (known)
-        return known == 2;
-    const pid_t child = fork();
-    if (child == 0) {
-        const uid_t user = geteuid();
-        _exit(attn_isolate_self() == 0 && geteuid() == user ? 0 : 1);
-    }
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-    known = child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 2 : 1;
-    return known == 2;
-}
-
-const char *attn_isolate_level(void)
-{
-    const bool hidden = prctl(PR_GET_DUMPABLE) == 0, apart = attn_isolate_possible();
-    return hidden && apart            ? "workers in user namespaces, host not dumpable"
-           : apart                    ? "workers in user namespaces"
-           : hidden && geteuid() != 0 ? "host not dumpable"
-           : hidden                   ? "none: root may trace any process"
-                                      : "none";
 }

@@ -178,6 +178,8 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
 
     worker->log_pipe = worker->log_file = worker->socket = -1;
     worker->slot = ATTN_SLOT_NONE;
+    worker->place = 0;
+    worker->number = worker->children = 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
         error = errno;
         goto out;
@@ -202,6 +204,7 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
     error = spawn(worker, pipes[1], sockets[1]);
     if (!error) {
         worker->socket = sockets[0];
+        worker->place = worker->pid;
         live_replace(0, signal_target(worker));
     }
 out:

@@ -14,9 +14,14 @@
 #include "host/protocol.h"
 #include "host/types.h"
 
+/* Processes that a plugin may have at once. */
+enum { CHILDREN_MOST = 256 };
+
 struct attn_worker {
     struct attn_worker_config config; /* strings are copies; limits are resolved */
     pid_t pid;                        /* 0: no process */
+    pid_t place;     /* where the plugin is: `pid`, or a child of it in a pid namespace */
+    uint32_t number; /* of the last message to it */
     int socket;
     int log_pipe;           /* read end, -1: none or at its end */
     int log_file;           /* -1: none */
@@ -25,8 +30,12 @@ struct attn_worker {
     uint32_t slot;          /* enum attn_slot: the last it told of */
     uint64_t rss;           /* bytes, when last looked at */
     double rss_time;        /* when that was */
+    uint32_t children;      /* that the plugin has, and theirs, when last looked at */
+    uint64_t below;         /* bytes of all together, if they may be over the limit; else 0 */
+    double children_time;   /* when that was */
     union {
         struct attn_message_head head;
+        struct attn_message_place place;
         struct attn_message_phase phase;
         struct attn_message_backend backend;
         struct attn_message_fault fault;
@@ -49,7 +58,8 @@ enum attn_event {
     ATTN_EVENT_GARBAGE, /* a message of impossible length */
     ATTN_EVENT_GONE,    /* exited, or closed its socket */
     ATTN_EVENT_TIMEOUT,
-    ATTN_EVENT_OOM /* worker->rss is over the limit */
+    ATTN_EVENT_OOM,  /* worker->rss is over the limit */
+    ATTN_EVENT_CROWD /* worker->children is over CHILDREN_MOST */
 };
 
 /* Waits for the next event, and meanwhile watches log and memory. In the foreground only a

@@ -8,6 +8,7 @@
  *
  *   host                          worker
  *   CONFIG                   ->
+ *                            <-   PLACE                  with a pid namespace: once, first of all
  *                            <-   PHASE ... REPLY        plugin loaded, backend selected
  *   REQUEST (+ descriptors)  ->
  *                            <-   PHASE ...              each slot before it is called
@@ -17,6 +18,10 @@
  *   BATCH                    ->                          LIVE only, any number of times
  *                            <-   SAMPLE | REPLY | FAULT REPLY: it has failed, or was told to end
  *   end of file              ->                          the worker exits
+ *
+ * Every message of the worker carries the number of the host's message that it belongs to. One with
+ * another number is an error: a reply beside the reply, or before it, is found at the latest when
+ * the next request ends.
  *
  * The host trusts nothing that comes back. It checks lengths, types, enumerations, strings and
  * numbers before it uses them. The worker checks what indexes its memory (worker/channel.h), so it
@@ -43,12 +48,17 @@ enum attn_message_type {
     ATTN_MESSAGE_FAULT,
     ATTN_MESSAGE_REPLY,
     ATTN_MESSAGE_BATCH,
-    ATTN_MESSAGE_SAMPLE
+    ATTN_MESSAGE_SAMPLE,
+    ATTN_MESSAGE_PLACE
 };
 
 struct attn_message_head {
     uint32_t length; /* of the whole message, in bytes */
     uint32_t type;   /* enum attn_message_type */
+    /* Of the host's message, from 1 on for each worker; the worker's carry that of the host's which
+     * they belong to. Set where they are sent. */
+    uint32_t number;
+    uint32_t reserved;
 };
 
 /* What the worker is doing. */
@@ -82,7 +92,7 @@ struct attn_message_config {
     uint32_t n_processors; /* 0: do not change the affinity */
     uint32_t processors[ATTN_PROCESSORS_MAX];
     uint64_t data_limit; /* RLIMIT_DATA; 0: none */
-    uint32_t isolate;    /* 1: the worker enters a user namespace of its own */
+    uint32_t rungs;      /* of host/confine.h, as bits, that the worker takes */
     int32_t host;        /* process number */
     char plugin[4096];   /* "": none */
     char backend[32];    /* "": none selected */
@@ -153,6 +163,14 @@ struct attn_message_batch {
 struct attn_message_sample {
     struct attn_message_head head;
     struct attn_live_sample sample;
+};
+
+/* The process in which the plugin will be loaded, as the host calls it: a child of the one that was
+ * started. */
+struct attn_message_place {
+    struct attn_message_head head;
+    int32_t pid;
+    uint32_t reserved;
 };
 
 struct attn_message_phase {

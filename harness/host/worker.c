@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "host/affinity.h"
+#include "host/confine.h"
 #include "host/isolate.h"
 #include "host/process.h"
 #include "host/reply.h"
@@ -42,6 +43,14 @@ static uint64_t data_limit(const struct attn_worker_config *config)
     return config->foreground || config->rss_limit > UINT64_MAX / 4 ? 0 : config->rss_limit * 2;
 }
 
+/* A debugger must reach the worker. What counts instructions follows it into a user namespace only:
+ * it writes its file when the process that the host has started ends. */
+static uint32_t rungs_of(const struct attn_worker_config *config)
+{
+    const uint32_t possible = attn_confine_possible(attn_confine_level())->rungs;
+    return config->foreground ? 0 : config->wrapper ? possible & 1u << ATTN_RUNG_USER : possible;
+}
+
 static int fill_config(const struct attn_worker *worker, struct attn_message_config *message,
                        char *why, size_t size)
 {
@@ -51,7 +60,7 @@ static int fill_config(const struct attn_worker *worker, struct attn_message_con
         .version = ATTN_PROTOCOL_VERSION,
         .threads = (uint32_t)config->threads,
         .data_limit = data_limit(config),
-        .isolate = !config->foreground && attn_isolate_possible(),
+        .rungs = rungs_of(config),
         .host = (int32_t)getpid(),
     };
     const struct {
@@ -196,5 +205,11 @@ void attn_worker_stop(struct attn_worker *worker)
 
 long attn_worker_pid(const struct attn_worker *worker)
 {
-    return worker->pid;
+    return worker->pid ? worker->place : 0;
+}
+
+void attn_worker_signal(const struct attn_worker *worker, int sig)
+{
+    if (worker->pid != 0)
+        kill(-worker->pid, sig);
 }

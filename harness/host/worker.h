@@ -21,8 +21,11 @@ struct attn_outcome attn_worker_start(const struct attn_worker_config *config,
                                       struct attn_worker **worker);
 void attn_worker_stop(struct attn_worker *worker); /* NULL is fine; always leaves no process */
 
-/* The process number, for debugging; 0 if there is no process. */
+/* The number of the process that has the plugin; 0 if there is no process. */
 long attn_worker_pid(const struct attn_worker *worker);
+
+/* Sends a signal to the worker's process group. Not for one in the foreground, which has none. */
+void attn_worker_signal(const struct attn_worker *worker, int sig);
 
 /* Sends a signal to the process groups of all live workers. Async-signal-safe: a program's SIGINT
  * and SIGTERM handlers call it, because workers are not in the terminal's group. Use it only in a

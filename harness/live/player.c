@@ -7,9 +7,8 @@
 
 static void signal_player(const struct attn_player *player, int number)
 {
-    const long pid = player->parked ? attn_worker_pid(player->seat->worker) : 0;
-    if (pid > 0)
-        kill(-(pid_t)pid, number);
+    if (player->parked)
+        attn_worker_signal(player->seat->worker, number);
 }
 
 static int batch(void *context, bool exchange, struct attn_live_sample *sample)

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/isolate.h"
+#include "host/confine.h"
 #include "run/entry.h"
 #include "run/kernel_files.h"
 #include "run/version.h"
@@ -117,14 +117,13 @@ static json_t *backends_json(const struct attn_roster *roster)
         if (c->missing || !SHA256File(c->plugin, hash))
             hash[0] = '\0';
         json_array_append_new(
-            list,
-            json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b}", "name",
-                      c->info.name, "offered", c->offered, "plugin", slash ? slash + 1 : c->plugin,
-                      "plugin_sha256", hash, "version", c->info.version, "description",
-                      c->info.description, "options", c->options, "exactness",
-                      attn_exactness_name(c->info.exactness), "available", c->info.available,
-                      "reason", c->info.reason, "device", c->info.device == 1, "asked", c->asked,
-                      "named", c->named));
+            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b}",
+                            "name", c->info.name, "offered", c->offered, "plugin",
+                            slash ? slash + 1 : c->plugin, "plugin_sha256", hash, "version",
+                            c->info.version, "description", c->info.description, "options",
+                            c->options, "exactness", attn_exactness_name(c->info.exactness),
+                            "available", c->info.available, "reason", c->info.reason, "device",
+                            c->info.device == 1, "asked", c->asked, "named", c->named));
     }
     return list;
 }
@@ -173,7 +172,8 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     const struct attn_settings *s = &session->settings;
     struct utsname kernel = {0};
     uname(&kernel);
-    char date[32], governor[64], thp[128];
+    char date[32], governor[64], thp[128], confinement[512];
+    attn_confine_describe(attn_confine_level(), confinement, sizeof confinement);
     time_t now = time(NULL);
     struct tm utc;
     gmtime_r(&now, &utc);
@@ -183,7 +183,8 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     attn_file_line("", "/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
     return json_pack(
         "{s:{s:s, s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
-        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o, s:o, s:{s:I, s:s}}",
+        " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o, s:o, s:{s:I, s:s},"
+        " s:s}",
         "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "commit_date",
         ATTNBENCH_COMMIT_DATE, "build", ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(),
         "memory_bytes", (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
@@ -195,7 +196,7 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
         attn_isolate_level(), "compiler_flags", ATTNBENCH_FLAGS, "libc", gnu_get_libc_version(),
         "page_bytes", (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json(), "shard",
         shard_json(&session->shard), "selection", "cases", (json_int_t)session->selection.cases,
-        "sha256", session->selection.sha256);
+        "sha256", session->selection.sha256, "confinement", confinement);
 }
 
 int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,

@@ -108,6 +108,7 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
                                         .plugin_path = path,
                                         .options = "",
                                         .threads = 1,
+                                        .rss_limit = wish->memory,
                                         .timeout_s = wish->timeout_s};
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
     enum attn_exit result = ATTN_EXIT_USAGE;
@@ -272,6 +273,7 @@ static int check_options(const struct attn_roster_wish *wish, const struct attn_
                                         .backend = c->offered,
                                         .options = c->options,
                                         .threads = 1,
+                                        .rss_limit = wish->memory,
                                         .timeout_s = wish->timeout_s};
     struct attn_worker *worker;
     if (!*c->options || !c->info.available)

@@ -48,6 +48,7 @@ struct attn_roster_wish {
     const char *const *plugins;
     size_t n_plugins;
     double timeout_s;      /* for each plugin to say what it is; 0: the usual */
+    uint64_t memory;       /* that it may have meanwhile; 0: the usual */
     bool keep_unavailable; /* list and doctor want them too */
 };
 

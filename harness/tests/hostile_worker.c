@@ -11,15 +11,21 @@
 
 #include "host/protocol.h"
 
-static void send_bytes(const void *bytes, size_t size)
+/* That of the last message taken. */
+static uint32_t number;
+
+/* A whole message gets that number. */
+static void send_bytes(void *bytes, size_t size)
 {
+    if (size >= sizeof(struct attn_message_head))
+        ((struct attn_message_head *)bytes)->number = number;
     send(ATTN_PROTOCOL_FD, bytes, size, MSG_NOSIGNAL);
 }
 
 /* Takes one message; returns the second descriptor that came with it, or -1. */
 static int take(void)
 {
-    static char buffer[ATTN_MESSAGE_MAX];
+    static _Alignas(8) char buffer[ATTN_MESSAGE_MAX];
     char control[CMSG_SPACE(2 * sizeof(int))];
     struct iovec part = {buffer, sizeof(buffer)};
     struct msghdr message = {.msg_iov = &part,
@@ -29,6 +35,7 @@ static int take(void)
     int fds[2] = {-1, -1};
     if (recvmsg(ATTN_PROTOCOL_FD, &message, 0) <= 0)
         _exit(0);
+    number = ((const struct attn_message_head *)(const void *)buffer)->number;
     const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     if (c)
         memcpy(fds, CMSG_DATA(c), sizeof(fds));
@@ -81,7 +88,7 @@ static void send_reply(const char *what)
 
 static void send_fault(uint32_t slot, uint32_t operand, uint32_t access)
 {
-    const struct attn_message_fault fault = {
+    struct attn_message_fault fault = {
         .head = {.length = sizeof(fault), .type = ATTN_MESSAGE_FAULT},
         .slot = slot,
         .signal = SIGSEGV,
@@ -94,7 +101,7 @@ static void send_fault(uint32_t slot, uint32_t operand, uint32_t access)
 
 static void send_phases(void)
 {
-    const struct attn_message_phase phase = {
+    struct attn_message_phase phase = {
         .head = {.length = sizeof(phase), .type = ATTN_MESSAGE_PHASE}, .slot = ATTN_SLOT_RUN};
     for (;;)
         send_bytes(&phase, sizeof(phase));
@@ -102,15 +109,15 @@ static void send_phases(void)
 
 static void misbehave(const char *what, int outputs)
 {
-    static char large[100000];
-    const struct attn_message_head lie = {.length = 4000, .type = ATTN_MESSAGE_REPLY};
-    const struct attn_message_head unknown = {.length = sizeof(unknown), .type = 77};
-    static const struct attn_message_backend backend = {
+    static _Alignas(8) char large[100000];
+    struct attn_message_head lie = {.length = 4000, .type = ATTN_MESSAGE_REPLY};
+    struct attn_message_head unknown = {.length = sizeof(unknown), .type = 77};
+    static struct attn_message_backend backend = {
         .head = {.length = sizeof(backend), .type = ATTN_MESSAGE_BACKEND}};
     if (strcmp(what, "oversize") == 0)
         send_bytes(large, sizeof(large));
     else if (strcmp(what, "short") == 0)
-        send_bytes("ab", 2);
+        send_bytes((char[]){'a', 'b'}, 2);
     else if (strcmp(what, "length") == 0)
         send_bytes(&lie, sizeof(lie));
     else if (strcmp(what, "type") == 0)
@@ -125,7 +132,15 @@ static void misbehave(const char *what, int outputs)
         send_fault(ATTN_SLOT_RUN, 4000000000u - 1, ATTN_ACCESS_READ);
     else if (strcmp(what, "fault-distance") == 0)
         send_fault(ATTN_SLOT_RUN, 0, ATTN_ACCESS_READ);
-    else if (strcmp(what, "close") == 0)
+    else if (strcmp(what, "moves") == 0) {
+        struct attn_message_place place = {
+            .head = {.length = sizeof(place), .type = ATTN_MESSAGE_PLACE}, .pid = 2};
+        send_bytes(&place, sizeof(place));
+    } else if (strcmp(what, "stale") == 0) {
+        struct attn_message_reply reply = good_reply();
+        --number;
+        send_bytes(&reply, sizeof(reply));
+    } else if (strcmp(what, "close") == 0)
         close(ATTN_PROTOCOL_FD);
     else if (strcmp(what, "phases") == 0)
         send_phases();
@@ -141,7 +156,7 @@ int main(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const char *what = getenv("ATTN_TEST_HOSTILE");
     take();
-    const struct attn_message_reply reply = good_reply();
+    struct attn_message_reply reply = good_reply();
     send_bytes(&reply, sizeof(reply));
     const int outputs = take();
     misbehave(what ? what : "", outputs);

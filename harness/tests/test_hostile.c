@@ -57,6 +57,8 @@ static void test_garbage(void **state)
         {"fault-access", ATTN_ERROR, "the worker sent a malformed report of a fault"},
         {"fault-operand", ATTN_CRASH, "crashed in run (SIGSEGV)"},
         {"fault-distance", ATTN_FAIL, "reads before the start of q"},
+        {"moves", ATTN_ERROR, "the worker moves to another process"},
+        {"stale", ATTN_ERROR, "the worker sent a message of request 1 during request 2"},
         {"close", ATTN_CRASH, "closed its connection to the host"},
         {"phases", ATTN_TIMEOUT, "no answer within 1 s, in run"},
         {"shrink", ATTN_PASS, ""},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_lifetime.c - no worker and no child of a worker outlives its time, and work continues after
  * a worker was lost. */
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -31,39 +32,46 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-/* Is there such a process (a zombie is none). */
-static bool is_running(long pid)
+/* Is there a process of that name (a zombie is none). */
+static bool is_running(const char *name)
 {
-    char path[64], state = 'X';
-    snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    const int n = fscanf(file, "%*d (%*[^)]) %c", &state);
-    fclose(file);
-    return n == 1 && state != 'Z' && state != 'X';
+    bool found = false;
+    DIR *processes = opendir("/proc");
+    for (const struct dirent *p = readdir(processes); p && !found; p = readdir(processes)) {
+        char path[280], is[32] = "", state = 'X';
+        snprintf(path, sizeof(path), "/proc/%s/stat", p->d_name);
+        FILE *file = *p->d_name >= '0' && *p->d_name <= '9' ? fopen(path, "re") : NULL;
+        if (file) {
+            const int n = fscanf(file, "%*d (%31[^)]) %c", is, &state);
+            fclose(file);
+            found = n == 2 && strcmp(is, name) == 0 && state != 'Z' && state != 'X';
+        }
+    }
+    closedir(processes);
+    return found;
 }
 
 /* Bounded: a process that was killed may take a moment to go. */
-static bool ends_soon(long pid)
+static bool ends_soon(const char *name)
 {
-    for (int i = 0; i < 500 && is_running(pid); i++)
+    for (int i = 0; i < 500 && is_running(name); i++)
         pause_ms(10);
-    return !is_running(pid);
+    return !is_running(name);
 }
 
-/* The number that a plugin has written to the log as "pid N"; -1: none. */
-static long logged_pid(void)
+/* The name that a plugin has written to the log as "name X"; "": none. */
+static const char *logged_name(void)
 {
+    static char name[32];
     char line[256];
-    long pid = -1;
+    *name = 0;
     FILE *file = fopen(attempt_log, "re");
     while (file && fgets(line, sizeof(line), file))
-        if (strncmp(line, "pid ", 4) == 0)
-            pid = strtol(line + 4, NULL, 10);
+        if (sscanf(line, "name %31s", name) == 1)
+            break;
     if (file)
         fclose(file);
-    return pid;
+    return name;
 }
 
 /* A debugger's worker: no watch, no clock, but the same answers. */
@@ -88,8 +96,8 @@ static void test_hang(void **state)
     expect(attempt_verify(&config, ATTN_PLACE_END, 0), ATTN_TIMEOUT,
            "no answer within 0.5 s, in run");
     assert_true(now() - start < 15);
-    assert_true(logged_pid() > 0);
-    assert_true(ends_soon(logged_pid()));
+    assert_true(*logged_name());
+    assert_true(ends_soon(logged_name()));
 }
 
 static void test_fork(void **state)
@@ -97,8 +105,8 @@ static void test_fork(void **state)
     (void)state;
     assert_int_equal(truncate(attempt_log, 0), 0);
     expect(verify_plugin(PLUGIN("fork"), ATTN_PLACE_END), ATTN_PASS, "");
-    assert_true(logged_pid() > 0);
-    assert_true(ends_soon(logged_pid()));
+    assert_true(*logged_name());
+    assert_true(ends_soon(logged_name()));
 }
 
 /* A worker that was lost is replaced by the next request. */
@@ -177,10 +185,10 @@ static void test_host_killed(void **state)
         _exit(1);
     }
     assert_true(host > 0);
-    for (int i = 0; i < 1000 && logged_pid() < 0; i++)
+    for (int i = 0; i < 1000 && !*logged_name(); i++)
         pause_ms(10);
-    const long worker = logged_pid();
-    assert_true(worker > 0);
+    const char *const worker = logged_name();
+    assert_true(*worker);
     assert_true(is_running(worker));
     kill(host, SIGKILL);
     waitpid(host, NULL, 0);

@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+/* That of the last message received. */
+static volatile uint32_t number;
+
 int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
 {
     union {
@@ -30,6 +33,7 @@ int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
         memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
     if (n < (ssize_t)sizeof(buffer->head) || buffer->head.length != (size_t)n)
         return -1;
+    number = buffer->head.number;
     if (buffer->head.type == ATTN_MESSAGE_CONFIG && (size_t)n == sizeof(buffer->config))
         return ATTN_MESSAGE_CONFIG;
     if (buffer->head.type == ATTN_MESSAGE_REQUEST && (size_t)n == sizeof(buffer->request))
@@ -41,6 +45,11 @@ int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
 
 void attn_channel_send(const struct attn_message_head *head)
 {
-    while (send(ATTN_PROTOCOL_FD, head, head->length, MSG_NOSIGNAL) < 0 && errno == EINTR)
+    struct attn_message_head numbered = *head;
+    numbered.number = number;
+    struct iovec parts[] = {{&numbered, sizeof(numbered)},
+                            {(void *)(uintptr_t)(head + 1), head->length - sizeof(numbered)}};
+    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    while (sendmsg(ATTN_PROTOCOL_FD, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
         continue;
 }

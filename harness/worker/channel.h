@@ -24,7 +24,8 @@ int attn_channel_receive(union attn_request_buffer *buffer, int fds[2]);
 int attn_message_check(const union attn_request_buffer *message, const int fds[2], char *why,
                        size_t size);
 
-/* Sends one message; async-signal-safe. If the host is gone, the next receive notices it. */
+/* Sends one message, with the number of the last one received; async-signal-safe. If the host is
+ * gone, the next receive notices it. */
 void attn_channel_send(const struct attn_message_head *head);
 
 #endif

@@ -9,8 +9,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "host/confine.h"
 #include "host/isolate.h"
 #include "worker/channel.h"
+#include "worker/keep.h"
 #include "worker/load.h"
 #include "worker/serve.h"
 #include "worker/slots.h"
@@ -32,15 +34,32 @@ static void set_limits(const struct attn_message_config *config)
 
 /* Before any code of a plugin, and while there is one thread. Where it is refused (a sanitizer has
  * a thread of its own) the worker goes on without. */
-static int isolate(const struct attn_message_config *config, struct attn_message_reply *reply)
+static int confine(const struct attn_message_config *config, struct attn_message_reply *reply)
 {
+    const uint32_t later = config->rungs & ~(1u << ATTN_RUNG_USER | 1u << ATTN_RUNG_PID);
+    struct attn_confinement taken = {0};
     const int result = attn_isolate_self();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (result >= 0 && getppid() == config->host)
+    if (result < 0 || getppid() != config->host) {
+        attn_reply_set(reply, ATTN_ERROR, "cannot enter a user namespace of its own: %s",
+                       strerror(errno));
+        return -1;
+    }
+    if (result > 0)
         return 0;
-    attn_reply_set(reply, ATTN_ERROR, "cannot enter a user namespace of its own: %s",
-                   strerror(errno));
-    return -1;
+    if (config->rungs & 1u << ATTN_RUNG_PID && attn_keep() != 0) {
+        attn_reply_set(reply, ATTN_ERROR, "cannot enter a pid namespace of its own: %s",
+                       strerror(errno));
+        return -1;
+    }
+    attn_confine_self(later, &taken);
+    for (int rung = 0; rung < ATTN_RUNG_NAMES; rung++)
+        if (later & ~taken.rungs & 1u << rung) {
+            attn_reply_set(reply, ATTN_ERROR, "cannot be confined as tried before: %s",
+                           strerror(taken.errors[rung]));
+            return -1;
+        }
+    return 0;
 }
 
 static int set_affinity(struct attn_setup *setup, const struct attn_message_config *config,
@@ -60,36 +79,39 @@ static int set_affinity(struct attn_setup *setup, const struct attn_message_conf
     return -1;
 }
 
+/* After a slot without a reply of its own: did it leave the floating-point state as it was. */
+static int leave(uint32_t slot, struct attn_message_reply *reply)
+{
+    char broken[128];
+    if (attn_slot_leave(broken, sizeof(broken)) == 0)
+        return 0;
+    attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(slot));
+    return -1;
+}
+
 /* Opens the plugin and calls its init, once. */
 static int load(struct attn_setup *setup, const char *path, struct attn_message_reply *reply)
 {
-    char why[384] = "", broken[128];
+    char why[384] = "";
     attn_slot_enter(ATTN_SLOT_LOAD);
     const int refused = attn_plugin_load(path, &setup->loaded, why, sizeof(why));
     /* A plugin linked with fast-math flips flush-to-zero for the whole process here. */
-    const int state = attn_slot_leave(broken, sizeof(broken));
-    if (refused) {
+    const int state = leave(ATTN_SLOT_LOAD, reply);
+    if (refused)
         attn_reply_set(reply, ATTN_ERROR, "%s", why);
+    if (refused || state != 0)
         return -1;
-    }
-    if (state != 0) {
-        attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_LOAD));
-        return -1;
-    }
     if (!setup->loaded.plugin->init)
         return 0;
     attn_slot_enter(ATTN_SLOT_INIT);
     setup->init_result =
         setup->loaded.plugin->init(&setup->services, setup->init_why, sizeof(setup->init_why));
-    if (attn_slot_leave(broken, sizeof(broken)) == 0)
-        return 0;
-    attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_INIT));
-    return -1;
+    return leave(ATTN_SLOT_INIT, reply);
 }
 
-/* Can the backend run here. */
+/* Can the backend run here. If its probe breaks a promise, the reply says so. */
 static bool available(struct attn_setup *setup, const struct attn_backend *backend, char *why,
-                      size_t size)
+                      size_t size, struct attn_message_reply *reply)
 {
     why[0] = 0;
     if (setup->init_result != ATTN_OK) {
@@ -99,10 +121,10 @@ static bool available(struct attn_setup *setup, const struct attn_backend *backe
     }
     if (!backend->probe)
         return true;
-    char broken[128];
     attn_slot_enter(ATTN_SLOT_PROBE);
     const int result = backend->probe(&setup->services, why, size);
-    attn_slot_leave(broken, sizeof(broken));
+    if (leave(ATTN_SLOT_PROBE, reply) != 0)
+        return false;
     if (result != ATTN_OK && !why[0])
         snprintf(why, size, "probe of the backend gave no reason");
     return result == ATTN_OK;
@@ -127,8 +149,9 @@ static int select_backend(struct attn_setup *setup, const struct attn_message_co
         return -1;
     }
     setup->services.n_options = (uint32_t)n;
-    if (!available(setup, backend, why, sizeof(why))) {
-        attn_reply_set(reply, ATTN_SKIP, "%s", why);
+    if (!available(setup, backend, why, sizeof(why), reply)) {
+        if (reply->status == ATTN_PASS)
+            attn_reply_set(reply, ATTN_SKIP, "%s", why);
         return -1;
     }
     setup->backend = backend;
@@ -142,7 +165,7 @@ void attn_serve_config(struct attn_setup *setup, const struct attn_message_confi
         attn_reply_set(reply, ATTN_ERROR, "host and worker are of different versions");
         return;
     }
-    if (config->isolate && isolate(config, reply) != 0)
+    if (config->rungs && confine(config, reply) != 0)
         return;
     setup->threads = config->threads;
     attn_services_init(&setup->services, &setup->state, config->threads);
@@ -171,7 +194,7 @@ static void describe_options(const struct attn_backend *backend, struct attn_bac
     }
 }
 
-void attn_serve_inspect(struct attn_setup *setup)
+void attn_serve_inspect(struct attn_setup *setup, struct attn_message_reply *reply)
 {
     const struct attn_plugin *plugin = setup->loaded.plugin;
     for (uint32_t i = 0; plugin && i < plugin->n_backends && i < ATTN_BACKENDS_MAX; i++) {
@@ -183,13 +206,12 @@ void attn_serve_inspect(struct attn_setup *setup)
         copy(info->description, sizeof(info->description), backend->description);
         info->exactness = backend->exactness;
         info->device = backend->time_device != NULL;
-        info->available = available(setup, backend, info->reason, sizeof(info->reason));
+        info->available = available(setup, backend, info->reason, sizeof(info->reason), reply);
         /* Where the library is not there its version cannot be asked for. */
         if (backend->version && info->available) {
-            char broken[128];
             attn_slot_enter(ATTN_SLOT_VERSION);
             backend->version(info->version, sizeof(info->version));
-            attn_slot_leave(broken, sizeof(broken));
+            leave(ATTN_SLOT_VERSION, reply);
         }
         describe_options(backend, info);
         attn_channel_send(&message.head);

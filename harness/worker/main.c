@@ -25,7 +25,7 @@ static void serve_request(struct attn_setup *setup, const struct attn_message_re
     }
     switch (request->kind) {
     case ATTN_REQUEST_INSPECT:
-        attn_serve_inspect(setup);
+        attn_serve_inspect(setup, reply);
         break;
     case ATTN_REQUEST_SUPPORTS:
         attn_plan_supports(setup, request, reply);
@@ -75,7 +75,8 @@ static int serve(void)
         if (type <= 0)
             return type == 0 ? 0 : 2;
         memset(&reply, 0, sizeof(reply));
-        reply.head = (struct attn_message_head){sizeof(reply), ATTN_MESSAGE_REPLY};
+        reply.head =
+            (struct attn_message_head){.length = sizeof(reply), .type = ATTN_MESSAGE_REPLY};
         reply.status = ATTN_PASS;
         char why[256];
         if (attn_message_check(&buffer, fds, why, sizeof(why)) != 0)

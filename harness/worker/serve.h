@@ -11,7 +11,7 @@ void attn_serve_config(struct attn_setup *setup, const struct attn_message_confi
                        struct attn_message_reply *reply);
 
 /* Sends a BACKEND message for each backend. */
-void attn_serve_inspect(struct attn_setup *setup);
+void attn_serve_inspect(struct attn_setup *setup, struct attn_message_reply *reply);
 
 /* Asks `supports` for flags, words, types, roles and spaces without a meaning. FAIL if it accepts
  * one. The request's problem is one that the backend accepts. */

@@ -475,6 +475,24 @@ class Verify(Case):
         self.assertRegex(self.expect(7, "verify", "-b", "naive", "--memory", "64M",
                                      "s=4096 d=4096").stdout, "needs .* GiB, have 0.06")
 
+    def test_memory_is_limited_while_a_plugin_is_loaded(self):
+        os.environ["ATTN_TEST_FAULT"] = "hog:init"
+        try:
+            done = self.expect(6, "verify", "--plugin", broken("faulty"), "--memory", "200M", PLAIN)
+        finally:
+            del os.environ["ATTN_TEST_FAULT"]
+        self.assertIn("over the limit of 200 MiB", done.stderr)
+
+    def test_a_level_of_confinement_is_chosen_and_recorded(self):
+        for level in ("off", "limits", "strict"):
+            self.expect(0, "verify", "-b", "naive", "--confine", level, "--fills", "none", "--checks",
+                        "none", "-o", self.path(level), PLAIN)
+            with open(self.path(level + "/machine.json"), encoding="utf-8") as file:
+                self.assertEqual(re.split("[:;]", json.load(file)["confinement"])[0], level)
+        self.assertIn("--confine: 'tight' is not off, limits or strict",
+                      self.expect(2, "verify", "--confine", "tight", PLAIN).stderr)
+        self.assertRegex(self.expect(0, "doctor").stdout, "(?m)^(OK|unknown) +confinement +strict")
+
     def test_more_threads_than_processors_is_a_mistake(self):
         self.assertIn("processors may be used",
                       self.expect(2, "verify", "--threads", "4000", PLAIN).stderr)

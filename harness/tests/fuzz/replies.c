@@ -85,11 +85,12 @@ static void put_message(int fd)
         struct attn_message_fault fault;
         struct attn_message_reply reply;
     } m;
+    /* 1 was the configuration. */
     static const struct attn_message_head heads[] = {
-        {sizeof m.phase, ATTN_MESSAGE_PHASE},
-        {sizeof m.backend, ATTN_MESSAGE_BACKEND},
-        {sizeof m.fault, ATTN_MESSAGE_FAULT},
-        {sizeof m.reply, ATTN_MESSAGE_REPLY},
+        {sizeof m.phase, ATTN_MESSAGE_PHASE, 2, 0},
+        {sizeof m.backend, ATTN_MESSAGE_BACKEND, 2, 0},
+        {sizeof m.fault, ATTN_MESSAGE_FAULT, 2, 0},
+        {sizeof m.reply, ATTN_MESSAGE_REPLY, 2, 0},
     };
     const uint8_t type = fuzz_byte(&input) % 5;
     if (type == 4) {
@@ -120,7 +121,8 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
 {
     int sockets[2];
     const struct attn_message_reply ready = {
-        .head = {.length = sizeof ready, .type = ATTN_MESSAGE_REPLY}, .status = ATTN_PASS};
+        .head = {.length = sizeof ready, .type = ATTN_MESSAGE_REPLY, .number = 1},
+        .status = ATTN_PASS};
     snprintf(why, size, "only once");
     if (started || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return -1;

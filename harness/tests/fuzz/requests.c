@@ -185,7 +185,7 @@ static void make_request(struct attn_message_request *request, uint32_t kind)
     static const uint32_t roles[N_TENSORS] = {ATTN_Q, ATTN_K, ATTN_V, ATTN_OUT};
     const uint64_t span = ROWS * WIDTH * sizeof(float);
     *request = (struct attn_message_request){
-        .head = {sizeof *request, ATTN_MESSAGE_REQUEST},
+        .head = {.length = sizeof *request, .type = ATTN_MESSAGE_REQUEST},
         .kind = kind,
         .n_tensors = N_TENSORS,
         .runs = 2,
@@ -214,7 +214,7 @@ static void make_request(struct attn_message_request *request, uint32_t kind)
 static void make_config(struct attn_message_config *config)
 {
     *config = (struct attn_message_config){
-        .head = {sizeof *config, ATTN_MESSAGE_CONFIG},
+        .head = {.length = sizeof *config, .type = ATTN_MESSAGE_CONFIG},
         .version = ATTN_PROTOCOL_VERSION,
         .threads = 1,
         .n_processors = 2,
@@ -258,7 +258,7 @@ static void put_message(int socket, struct fuzz_input *input)
         make_config(&message.config);
     else if (type == 9)
         message.batch = (struct attn_message_batch){
-            .head = {sizeof message.batch, ATTN_MESSAGE_BATCH}, .exchange = 1};
+            .head = {.length = sizeof message.batch, .type = ATTN_MESSAGE_BATCH}, .exchange = 1};
     else
         make_request(&message.request, type <= 4    ? ATTN_REQUEST_VERIFY
                                        : type == 5  ? ATTN_REQUEST_REPEAT

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fork.c - leaves a sleeping child behind; prints its process number. */
+/* fork.c - leaves a sleeping child behind, in a session of its own; prints its name. */
 #include <unistd.h>
 
 #include "base.h"
@@ -7,13 +7,22 @@
 static int run(void *binding, char *why, size_t size)
 {
     (void)binding;
+    int ready[2];
+    char byte;
+    if (pipe(ready) != 0)
+        return ATTN_FAILED;
     const pid_t child = fork();
     if (child == 0) {
+        setsid();
+        base_tell_name();
+        close(ready[0]);
+        close(ready[1]);
         for (;;)
             pause();
     }
-    printf("pid %ld\n", (long)child);
-    fflush(stdout);
+    close(ready[1]);
+    (void)!read(ready[0], &byte, 1);
+    close(ready[0]);
     return base_run(binding, why, size);
 }
 

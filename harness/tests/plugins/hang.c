@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hang.c - never returns from run, and ignores SIGTERM; prints its process number. */
+/* hang.c - never returns from run, and ignores SIGTERM; prints its name. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,8 +11,7 @@ static int run(void *binding, char *why, size_t size)
     (void)why;
     (void)size;
     signal(SIGTERM, SIG_IGN);
-    printf("pid %ld\n", (long)getpid());
-    fflush(stdout);
+    base_tell_name();
     for (;;)
         pause();
     return ATTN_OK;
