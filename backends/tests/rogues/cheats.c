@@ -135,7 +135,7 @@ static void coarsen(struct rogue_cheat *cheat, struct attn_tensor *t)
     const int64_t bytes = attn_problem_span(t);
     free(copy->data);
     *copy = (struct copy){t->role, malloc((size_t)bytes + 4), bytes, t->data};
-    if (!copy->data)
+    if (!copy->data || bytes < 0)
         return;
     memcpy(copy->data, t->data, (size_t)bytes);
     for (int64_t at = 0; at + 4 <= bytes; at += 4)
