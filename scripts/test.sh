@@ -39,7 +39,7 @@ part() {
     fi
 }
 
-scripts/build.sh --install-only fuzz # which needs what the others need, and clang
+scripts/build.sh "${tier[@]}" --install-only fuzz # which needs what the others need, and clang
 export ATTNBENCH_NO_INSTALL=1
 part "building for release" 120 scripts/build.sh "${tier[@]}" release
 part "tests in release" 670 \
