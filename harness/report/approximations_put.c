@@ -10,6 +10,8 @@
 #include "report/writers.h"
 
 static const char title[] = "Approximations";
+/* With more variants their table is folded, and left out on paper. */
+enum { UNFOLDED = 20 };
 static const char explained[] =
     "Verdicts hold each of these against its own formula. This table says how far that formula is "
     "from softmax attention of the same q, k, v, and when it is faster. Error: Frobenius norm of "
@@ -96,6 +98,8 @@ int attn_html_put_approximations(FILE *out, const struct attn_view *view)
         return -1;
     if (all.n_cases) {
         fprintf(out, "<h2>%s</h2>\n<p class=\"soft\">%s</p>\n", title, explained);
+        fprintf(out, "<details%s><summary>By variant: %zu</summary>\n",
+                all.n_families > UNFOLDED ? "" : " open", all.n_families);
         attn_html_put_heads(out, family_heads, 2);
     }
     for (size_t f = 0; f < all.n_families; f++) {
@@ -104,14 +108,17 @@ int attn_html_put_approximations(FILE *out, const struct attn_view *view)
     }
     if (all.n_cases) {
         attn_html_end_table(out);
+        fprintf(out, "</details>\n<details><summary>By case: %zu</summary>\n", all.n_cases);
         attn_html_put_heads(out, case_heads, 2);
     }
     for (size_t i = 0; i < all.n_cases; i++) {
         const struct attn_table_line line = case_line(view, &all.cases[i]);
         attn_html_put_line(out, &line);
     }
-    if (all.n_cases)
+    if (all.n_cases) {
         attn_html_end_table(out);
+        fputs("</details>\n", out);
+    }
     attn_approximations_free(&all);
     return 0;
 }
