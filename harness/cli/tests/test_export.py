@@ -12,7 +12,7 @@ import statistics
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-from test_cli import SMALL, Case
+from test_cli import SMALL, Case, records_of
 
 NUMBER = (int, float)
 # name: (type, must be there)
@@ -46,9 +46,7 @@ class Export(Case):
     def both(self):
         """A run of two backends, with its bench and round records."""
         run = self.run_folder("run", backends=("naive", "avx2"))
-        with open(run + "/results.ndjson", encoding="utf-8") as file:
-            records = [json.loads(line) for line in file]
-        return run, records
+        return run, records_of(run + "/results.ndjson")
 
     def test_google_benchmark_has_every_sample(self):
         run, records = self.both()
@@ -173,8 +171,7 @@ class Import(Case):
         found = json.loads(done.stdout)
         self.assertEqual(found["differences"], [])
         self.assertEqual([result["ratio"] for result in found["results"]], [1.0, 1.0])
-        with open(self.path("back/results.ndjson"), encoding="utf-8") as file:
-            statuses = {json.loads(line)["status"] for line in file}
+        statuses = {record["status"] for record in records_of(self.path("back/results.ndjson"))}
         self.assertEqual(statuses, {"mistrusted"})  # nobody has judged what is in the file
         again = self.expect(0, "export", self.path("back"), "--format", "google-benchmark").stdout
         self.assertEqual([e["real_time"] for e in json.loads(again)["benchmarks"]],
@@ -185,8 +182,7 @@ class Import(Case):
         for name, times in (("base", [100, 101, 102, 103]), ("slow", [150, 151, 152, 153])):
             done = self.expect(0, "import", self.write(self.foreign(times)), "-o", self.path(name), "--json")
             self.assertEqual(json.loads(done.stdout), {"run": self.path(name), "results": 1})
-        with open(self.path("base/results.ndjson"), encoding="utf-8") as file:
-            record = json.loads(file.read())
+        record, = records_of(self.path("base/results.ndjson"))
         self.assertEqual((record["case"], record["backend"], record["samples_ns"]),
                          ("BM_x/64", "my_bench", [[100000.0], [101000.0], [102000.0], [103000.0]]))
         self.assertEqual(record["time_ns"]["median"], 1000 * statistics.median([100, 101, 102, 103]))
@@ -205,8 +201,7 @@ class Import(Case):
         file["benchmarks"].append({"name": "BM_bad", "run_type": "iteration", "threads": 1,
                                    "error_occurred": True, "error_message": "no device"})
         self.expect(0, "import", self.write(file), "-o", self.path("run"))
-        with open(self.path("run/results.ndjson"), encoding="utf-8") as lines:
-            bad = [json.loads(line) for line in lines][-1]
+        bad = records_of(self.path("run/results.ndjson"))[-1]
         self.assertEqual((bad["type"], bad["status"], bad["reason"]), ("verify", "error", "no device"))
         self.expect(0, "report", self.path("run"))
 

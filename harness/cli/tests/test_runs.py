@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, broken
+from test_cli import BUILD, PLAIN, QUICK, SMALL, Case, broken, records_of
 
 # Nanoseconds of each made-up timing.
 SPEED = {"naive": 3000.0, "avx2": 1000.0}
@@ -60,8 +60,7 @@ class Compare(Case):
         plugin, run = os.path.join(BUILD, "lib", "attnbench", "naive.so"), self.path("run")
         versions = ["--plugin", "base=" + plugin, "--plugin", "new=" + plugin]
         self.expect(0, "run", *versions, *QUICK, "-o", run, SMALL)
-        with open(run + "/results.ndjson", encoding="utf-8") as file:
-            records = list(map(json.loads, file))
+        records = records_of(run + "/results.ndjson")
         self.assertEqual({record["backend"] for record in records}, {"base", "new"})
         rounds = [record["round"] for record in records if record["type"] == "round"]
         self.assertEqual(rounds, [0, 0, 1, 1])  # both in each

@@ -66,11 +66,18 @@ class Unsupported(unittest.SkipTest):
     """The kernel does none of the cases: pytest and unittest skip the test."""
 
 
+# The other lines are the journal's own, or what --resume goes on from (harness/results/README.md).
+RESULTS = ("verify", "round", "bench", "untimed")
+
+
 def _lines(path: Path) -> Iterable[Record]:
     with open(path, encoding="utf-8") as file:
         for line in file:
-            if line.endswith("\n"):  # the last line of a run that was cut off may be half a line
-                yield Record(json.loads(line))
+            if not line.endswith("\n"):  # the last one of a run that was cut off may be half a line
+                break
+            record = json.loads(line)
+            if record["type"] in RESULTS:
+                yield Record(record)
 
 
 def load(run: str | os.PathLike[str]) -> Run:
