@@ -14,6 +14,9 @@
 /* Groups with a line of their own, failures and kinds of skip that are shown. */
 enum { GROUPS = 8, FAILURES = 3, REASONS = 3 };
 
+/* A ratio that may be 1 is a tie as long as it is not wider than this either way. */
+#define TIE_WIDEST 1.1
+
 static struct attn_verdict_line *add(struct attn_verdict *verdict, const char *label)
 {
     struct attn_verdict_line *line = &verdict->lines[verdict->n];
@@ -68,9 +71,10 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
     const char *second = view->backends[columns[family->second]].label;
     const bool known = isfinite(ratio->hi);
     attn_figure(ratio->ratio, figure);
-    const bool tie = known && family->ties[family->second];
-    if (tie) {
-        say(line, "a tie of ");
+    const bool may_be_one = known && family->ties[family->second];
+    if (may_be_one) {
+        const bool tie = ratio->hi <= TIE_WIDEST && ratio->lo >= 1 / TIE_WIDEST;
+        say(line, tie ? "a tie of " : "not told apart: ");
         say_names(line, view, ranking, family);
         say(line, ": %s takes %s times as long as %s (%s to %s)", second, figure, first,
             attn_figure(ratio->lo, lo), attn_figure(ratio->hi, hi));
@@ -86,7 +90,7 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
     if (family->wins[family->first] < family->cases)
         say(line, "; %s is first in %zu of %zu cases", first, family->wins[family->first],
             family->cases);
-    if (known && family->clear < family->cases && !(tie && family->cases == 1))
+    if (known && family->clear < family->cases && !(may_be_one && family->cases == 1))
         say(line, "; unclear in %zu of %zu", family->cases - family->clear, family->cases);
 }
 
