@@ -23,12 +23,13 @@ void attn_judgement_set(struct attn_judgement *v, enum attn_status status, const
     snprintf(v->reason, sizeof v->reason, "%s", reason);
 }
 
-/* Is there time and memory for the case? If not, sets the verdict. */
+/* Is there time and memory for the case? If not, sets the verdict. The first case of a command is
+ * not left out for lack of time: a small budget on a busy machine says something, too. */
 static bool has_room(const struct attn_session *session, const struct attn_case *c,
                      struct attn_judgement *verdict)
 {
     char why[512];
-    if (attn_session_over(session)) {
+    if (attn_session_over(session) && json_array_size(session->records) > 0) {
         snprintf(why, sizeof why, ATTN_NO_TIME_LEFT " (%g s)", session->settings.budget_s);
         attn_judgement_set(verdict, ATTN_SKIP, why);
         return false;
