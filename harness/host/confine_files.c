@@ -20,7 +20,7 @@
 
 /* Far above what runtimes start, so that these are not in the way: in all, and for each processor.
  */
-#define PROCESSES_MOST 512
+#define PROCESSES_MOST 4096
 #define PROCESSES_EACH 16
 
 static bool has_scratch;

@@ -148,7 +148,7 @@ static inline void base_tell_name(void)
 {
     struct timespec now;
     char name[16];
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    timespec_get(&now, TIME_UTC);
     snprintf(name, sizeof(name), "t%07lx%07lx", (unsigned long)now.tv_nsec & 0xfffffff,
              (unsigned long)now.tv_sec & 0xfffffff);
     prctl(PR_SET_NAME, name);
