@@ -2,6 +2,7 @@
 /* fibers.cpp - the threads of a block: one stack for each, and which one runs next. Each lane of a
  * warp runs up to its next common operation, then the next lane runs. The last lane to arrive
  * computes the operation. At barriers another warp runs, in random order. */
+#undef _FORTIFY_SOURCE /* it ends a program that jumps to another stack */
 #include <setjmp.h>
 #include <stdio.h>
 #include <ucontext.h>
