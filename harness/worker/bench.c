@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "host/walk.h"
 #include "worker/caches.h"
 #include "worker/clocks.h"
 #include "worker/fault.h"
@@ -121,18 +122,26 @@ static void evict_one(void *context, uint32_t i)
     __asm__ volatile("" : : "r"(sum));
 }
 
-/* Takes the operands out of all caches, those of other processors included. */
-static void flush_operands(const struct attn_owned *owned)
+/* Takes the operands out of all caches, those of other processors included. Elements only: what
+ * lies between them may be a huge hole, which this would fill with pages. */
+static void flush_operands(const struct attn_timing *timing)
 {
 #if defined(__x86_64__)
-    for (uint32_t t = 0; t < owned->n; t++) {
-        unsigned char *operand = owned->mapped[t];
-        for (size_t at = 0; at < owned->bytes[t]; at += 64)
-            __builtin_ia32_clflush(operand + at);
+    for (uint32_t t = 0; t < timing->owned.n; t++) {
+        const struct attn_tensor *tensor = &timing->owned.tensors[t];
+        struct attn_walk walk;
+        size_t offset;
+        attn_walk_begin(&walk, tensor, timing->request->operands[t].element);
+        while (attn_walk_next(&walk, &offset)) {
+            const unsigned char *run = (const unsigned char *)tensor->data + offset;
+            for (size_t at = 0; at < walk.run; at += 64)
+                __builtin_ia32_clflush(run + at);
+            __builtin_ia32_clflush(run + walk.run - 1);
+        }
     }
     __builtin_ia32_mfence();
 #else
-    (void)owned;
+    (void)timing;
 #endif
 }
 
@@ -140,7 +149,7 @@ static void flush_operands(const struct attn_owned *owned)
 static void evict(struct bench *bench, const struct attn_setup *setup)
 {
     const struct attn_load from = attn_load_now();
-    flush_operands(&bench->timing.owned);
+    flush_operands(&bench->timing);
     if (attn_team_run(setup->n_processors, setup->processors, evict_one, bench) != 0)
         evict_one(bench, 0);
     attn_load_leave_out(&bench->load, &from);

@@ -171,6 +171,12 @@ class Bench(Case):
         self.assertIn("holds a run already; name another folder",
                       self.expect(2, "verify", "-o", self.path("run"), PLAIN).stderr)
 
+    def test_holes_between_elements_stay_holes(self):
+        """Operands of 66 GB that are mostly holes: cold caches need the elements alone."""
+        self.expect(0, "bench", "-b", "naive", "--cache", "cold", "--rounds", "1", "--memory", "1G",
+                    "--fills", "none", "--checks", "none", "-o", self.path("run"),
+                    "b=2 h=2 s=5 d=8 view=huge")
+
     def test_resume_takes_up_what_there_was_no_time_for(self):
         arguments = ["bench", "-b", "naive", *QUICK, "-o", self.path("run"), SMALL, PLAIN]
         done = self.expect(0, *arguments, "--budget", "1us", "--json")
