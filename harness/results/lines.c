@@ -51,7 +51,7 @@ int attn_lines_next(struct attn_lines *lines, const char **line, size_t *length)
 {
     size_t seen = 0;
     for (;;) {
-        const char *start = lines->text + lines->begin;
+        const char *start = lines->text ? lines->text + lines->begin : NULL; /* nothing read yet */
         const size_t have = lines->end - lines->begin;
         const char *stop = have > seen ? memchr(start + seen, '\n', have - seen) : NULL;
         if (stop) {
