@@ -142,12 +142,9 @@ static int by_order(const void *x, const void *y)
 {
     const struct attn_merge_entry *a = x, *b = y;
     COMPARE(label);
-    COMPARE(id);
-    COMPARE(backend);
-    COMPARE(threads);
-    COMPARE(type);
-    COMPARE(round);
-    COMPARE(cache);
+    const int order = compare_keys(a, b);
+    if (order)
+        return order;
     COMPARE(crc);
     COMPARE(length);
     return 0;
