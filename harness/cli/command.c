@@ -9,6 +9,7 @@
 #include "history/history.h"
 #include "live/calibrate.h"
 #include "live/cycles.h"
+#include "report/text.h"
 #include "run/drift.h"
 
 const struct attn_verb attn_verbs[] = {
@@ -236,24 +237,46 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
     return ATTN_EXIT_OK;
 }
 
+/* A line with an indented text beside what it is about, below it where there is no room. */
+static void put_entry(const char *left, int width, const char *text, int columns)
+{
+    printf("  %-*s", width, left);
+    if ((int)strlen(left) > width)
+        printf("\n  %*s", width, "");
+    printf("  ");
+    attn_put_wrapped(stdout, text, width + 4, columns);
+}
+
+static void overview(int columns)
+{
+    printf("attnbench: %s\n\n", attn_purpose);
+    for (const struct attn_verb *v = attn_verbs; v->name; v++) {
+        char left[64];
+        snprintf(left, sizeof left, "attnbench %s", v->name);
+        put_entry(left, 21, v->summary, columns);
+    }
+    printf("\n'attnbench help VERB' says more about each, --version what this is.\n");
+    attn_put_wrapped(stdout, attn_about_cases, 0, columns);
+    printf("\nExit codes:\n");
+    for (int code = 0; code < ATTN_EXIT_CODES; code++) {
+        char left[16];
+        snprintf(left, sizeof left, "%3d", code);
+        put_entry(left, 3, attn_exit_meanings[code], columns);
+    }
+    put_entry("130", 3, "interrupted: " ATTN_EXIT_INTERRUPTED, columns);
+}
+
 void attn_command_help(const struct attn_verb *verb)
 {
+    const int columns = attn_terminal_columns(ATTN_COLUMNS);
     if (!verb) {
-        printf("attnbench: %s\n\n", attn_purpose);
-        for (const struct attn_verb *v = attn_verbs; v->name; v++)
-            printf("  attnbench %-11s %s\n", v->name, v->summary);
-        printf("\n'attnbench help VERB' says more about each, --version what this is. %s\n\nExit "
-               "codes:\n",
-               attn_about_cases);
-        for (int code = 0; code < ATTN_EXIT_CODES; code++)
-            printf("  %3d  %s\n", code, attn_exit_meanings[code]);
-        printf("  130  interrupted: " ATTN_EXIT_INTERRUPTED "\n");
+        overview(columns);
         return;
     }
     printf("attnbench %s%s%s\n\n%s\n", verb->name, *verb->arguments ? " " : "", verb->arguments,
            verb->summary);
     if (*verb->details)
-        printf("%s\n", verb->details);
+        attn_put_wrapped(stdout, verb->details, 0, columns);
     printf("\n");
     for (const struct attn_flag *f = attn_flags; f->name; f++) {
         if (!attn_flag_belongs(f, verb))
@@ -262,10 +285,7 @@ void attn_command_help(const struct attn_verb *verb)
         snprintf(left, sizeof left, "%c%c%s--%s%s%s", f->letter ? '-' : ' ',
                  f->letter ? f->letter : ' ', f->letter ? ", " : "  ", f->name,
                  f->argument ? " " : "", f->argument ? f->argument : "");
-        if (strlen(left) > 24)
-            printf("  %s\n  %-24s  %s\n", left, "", f->help);
-        else
-            printf("  %-24s  %s\n", left, f->help);
+        put_entry(left, 24, f->help, columns);
     }
 }
 

@@ -121,6 +121,9 @@ enum attn_exit attn_session_begin(struct attn_command *command, const struct att
 /* Prints how often each status occurred, on stdout. */
 void attn_print_counts(const struct attn_session *session);
 
+/* A terminal's width where it cannot be asked for. */
+#define ATTN_COLUMNS 80
+
 /* The width of lines on stdout: COLUMNS if it is set, else the terminal's, else `otherwise`. */
 int attn_terminal_columns(int otherwise);
 

@@ -34,7 +34,7 @@ static enum attn_exit list_matrix(const struct attn_command *c, const struct att
         attn_print_json(matrix);
         return ATTN_EXIT_OK;
     }
-    int status = attn_matrix_put_text(stdout, matrix, attn_terminal_columns(INT_MAX));
+    int status = attn_matrix_put_text(stdout, matrix, attn_terminal_columns(ATTN_COLUMNS));
     json_decref(matrix);
     return status ? attn_complain(ATTN_EXIT_INTERNAL, "no memory for the table") : ATTN_EXIT_OK;
 }

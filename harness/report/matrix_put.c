@@ -66,9 +66,11 @@ int attn_matrix_put_text(FILE *out, const json_t *json, int columns)
         end = fitting(&matrix, from, first, columns);
         put_columns(out, &matrix, from, end);
     }
-    fputs("Cells: " ATTN_MATRIX_LEGEND ".\n", out);
-    for (size_t n = 0; n < json_array_size(matrix.notes); n++)
-        fprintf(out, "%4zu  %s\n", n + 1, note(&matrix, n));
+    attn_put_wrapped(out, "Cells: " ATTN_MATRIX_LEGEND ".", 0, columns);
+    for (size_t n = 0; n < json_array_size(matrix.notes); n++) {
+        fprintf(out, "%4zu  ", n + 1);
+        attn_put_wrapped(out, note(&matrix, n), 6, columns);
+    }
     attn_matrix_free(&matrix);
     return 0;
 }

@@ -127,6 +127,25 @@ void attn_put_gnuplot(FILE *out, const char *text)
     fputc('\'', out);
 }
 
+void attn_put_wrapped(FILE *out, const char *text, int from, int columns)
+{
+    int at = from;
+    while (*text) {
+        const int length = (int)strcspn(text, " \n");
+        if (at > from && at + 1 + length > columns) {
+            fprintf(out, "\n%*s", from, "");
+            at = from;
+        } else if (at > from) {
+            fputc(' ', out);
+            at++;
+        }
+        fprintf(out, "%.*s", length, text);
+        at += length;
+        text += length + (text[length] != 0);
+    }
+    fputc('\n', out);
+}
+
 int attn_file_write(const char *path, const char *text, size_t length, char *why, size_t size)
 {
     if (attn_replace(path, text, length) == 0)

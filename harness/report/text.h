@@ -23,6 +23,10 @@ void attn_put_markdown(FILE *out, const char *text); /* a cell of a table */
 void attn_put_csv(FILE *out, const char *text);      /* one field, RFC 4180; no formula */
 void attn_put_gnuplot(FILE *out, const char *text);  /* a quoted string of one line */
 
+/* Writes a text and a line break. Breaks it between words, so that no line is wider than so many
+ * columns: the first begins in column `from`, the others are indented by as much. */
+void attn_put_wrapped(FILE *out, const char *text, int from, int columns);
+
 /* Writes a whole file, in the place of an older one (results/replace.h). Returns 0, or -1 with the
  * reason. */
 int attn_file_write(const char *path, const char *text, size_t length, char *why, size_t size);

@@ -276,26 +276,6 @@ void attn_verdict_add(struct attn_verdict *verdict, const char *label, const cha
     say(add(verdict, label), "%s", text);
 }
 
-/* Breaks a text between words. */
-static void put_wrapped(FILE *out, const char *text, int from, int columns)
-{
-    int at = from;
-    while (*text) {
-        const int length = (int)strcspn(text, " ");
-        if (at > from && at + 1 + length > columns) {
-            fprintf(out, "\n%*s", from, "");
-            at = from;
-        } else if (at > from) {
-            fputc(' ', out);
-            at++;
-        }
-        fprintf(out, "%.*s", length, text);
-        at += length;
-        text += length + (text[length] == ' ');
-    }
-    fputc('\n', out);
-}
-
 void attn_verdict_put_text(FILE *out, const struct attn_verdict *verdict, int columns)
 {
     int width = 10;
@@ -308,7 +288,7 @@ void attn_verdict_put_text(FILE *out, const struct attn_verdict *verdict, int co
         const struct attn_verdict_line *line = &verdict->lines[i];
         fprintf(out, "%s%-*s  ", line->of_group ? "  " : "", line->of_group ? width : width + 2,
                 line->label);
-        put_wrapped(out, line->text, width + 4, columns);
+        attn_put_wrapped(out, line->text, width + 4, columns);
     }
 }
 

@@ -113,7 +113,9 @@ class Help(Case):
                                  "new-backend", "history", "merge", "export", "import",
                                  "statement"])
         for verb in verbs:
-            self.assertIn("attnbench " + verb, self.expect(0, verb, "--help").stdout)
+            shown = self.expect(0, verb, "--help", env={"COLUMNS": ""}).stdout
+            self.assertIn("attnbench " + verb, shown)
+            self.assertLessEqual(max(map(len, shown.splitlines())), 80)
 
     def test_mistakes_are_answered_with_the_nearest_word(self):
         self.assertEqual(self.expect(2, "verfy").stderr,
@@ -241,13 +243,13 @@ class List(Case):
 
     def test_matrix_is_as_wide_as_columns_says(self):
         rows = []
-        for columns in ("", "60"):
+        for columns in ("", "60", "1000"):
             shown = self.expect(0, "list", "backends", "--matrix", "-b", "naive", "-b", "null", "-b",
-                                "avx2", env={"COLUMNS": columns}).stdout
-            rows.append(re.findall("(?m)^  scaled dot .*$", shown))
-        self.assertEqual(len(rows[0]), 1)  # a pipe has no width
-        self.assertGreater(len(rows[1]), 1)
-        self.assertLessEqual(max(map(len, rows[1])), 60)
+                                "avx2", "-b", "avx512", "-b", "blas", env={"COLUMNS": columns}).stdout
+            rows.append(len(re.findall("(?m)^  scaled dot .*$", shown)))
+            self.assertLessEqual(max(map(len, shown.splitlines())), int(columns or 80))
+        self.assertGreater(rows[1], rows[0])
+        self.assertEqual(rows[2], 1)
 
     def test_matrix_belongs_to_backends(self):
         self.assertIn("list backends", self.expect(2, "list", "cases", "--matrix").stderr)
