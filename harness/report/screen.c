@@ -82,6 +82,8 @@ static void put_cell(FILE *out, const struct attn_view *view, const struct cell 
 
 static int put_rows(FILE *out, const struct attn_view *view, const struct attn_grid *grid)
 {
+    if (grid->n_lines == 0)
+        return 0;
     struct cell *cells = calloc(grid->n_columns + 1, sizeof *cells);
     bool marked = false, ranged = false, turns = false;
     if (!cells)

@@ -91,8 +91,9 @@ static void a_run_of_nothing(void **state)
     (void)state;
     struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
     json_array_clear(run.records);
-    char *text = screen_of(&run, (struct attn_screen){.columns = 90});
+    char *text = screen_of(&run, (struct attn_screen){.rows = true, .columns = 90});
     assert_non_null(strstr(line_of(text, "Verified"), " nothing"));
+    assert_null(strstr(text, "hot, median")); /* no head of an empty table */
     free(text);
     attn_run_release(&run);
 }
