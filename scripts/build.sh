@@ -34,6 +34,8 @@ packages=(build-essential cmake ninja-build pkg-config git ca-certificates
 # Only root can start the Slurm of the test `slurm`.
 [ "$tests" = 0 ] || [ "$(id -u)" != 0 ] || packages+=(slurmctld slurmd slurm-client munge)
 [ "$tests" = 0 ] || [ "$full" = OFF ] || packages+=(lintian) # for the test `package`
+# For the test `paper`. Ubuntu's package is not one of Debian's kind.
+[ "$tests" = 0 ] || [ "$full" = OFF ] || ! grep -qx ID=debian /etc/os-release || packages+=(chromium)
 if [ "$preset" = fuzz ]; then
     packages+=(clang libclang-rt-14-dev)
     # Ubuntu 24.04 has no clang 14.

@@ -61,7 +61,8 @@ static void put_groups(FILE *out, const struct attn_speedup *speedup)
         end = attn_speedup_group_end(speedup, first);
         snprintf(group, sizeof group, "%.*s",
                  line->group_length < 60 ? (int)line->group_length : 60, line->group);
-        put_means(out, speedup, group, first, end);
+        if (attn_speedup_any(speedup, first, end))
+            put_means(out, speedup, group, first, end);
     }
     fputs("</tbody></table></div>\n</details>\n", out);
 }

@@ -230,7 +230,8 @@ static void put_speedup(FILE *out, const struct attn_speedup *speedup)
     for (size_t first = 0, end; first < grid->n_lines; first = end) {
         const struct attn_grid_line *line = &grid->lines[first];
         end = attn_speedup_group_end(speedup, first);
-        put_means(out, speedup, line->group, line->group_length, first, end);
+        if (attn_speedup_any(speedup, first, end))
+            put_means(out, speedup, line->group, line->group_length, first, end);
     }
 }
 

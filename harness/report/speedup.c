@@ -158,6 +158,15 @@ struct attn_speedup_mean attn_speedup_mean(const struct attn_speedup *speedup, s
     return mean;
 }
 
+bool attn_speedup_any(const struct attn_speedup *speedup, size_t first, size_t end)
+{
+    size_t cases = 0;
+    for (size_t c = 0; c < speedup->grid.n_columns; c++)
+        if (c != speedup->baseline)
+            cases += attn_speedup_mean(speedup, first, end, c).cases;
+    return cases > 0;
+}
+
 size_t attn_speedup_group_end(const struct attn_speedup *speedup, size_t first)
 {
     size_t end = first + 1;

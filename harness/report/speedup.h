@@ -42,6 +42,9 @@ struct attn_speedup_mean {
 struct attn_speedup_mean attn_speedup_mean(const struct attn_speedup *speedup, size_t first,
                                            size_t end, size_t column);
 
+/* Was any backend but the baseline timed in the lines first to end - 1? */
+bool attn_speedup_any(const struct attn_speedup *speedup, size_t first, size_t end);
+
 /* One past the last line of the group that begins with `first`. */
 size_t attn_speedup_group_end(const struct attn_speedup *speedup, size_t first);
 

@@ -186,6 +186,8 @@ static void means(void **state)
     size_t late = line_of("dk=64 hq=8 sq=8192");
     mean = attn_speedup_mean(&speedup, late, late + 1, avx2);
     assert_true(mean.cases == 0 && isnan(mean.mean));
+    assert_true(attn_speedup_any(&speedup, first, last));
+    assert_false(attn_speedup_any(&speedup, late, late + 1));
 }
 
 int main(void)
