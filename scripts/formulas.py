@@ -91,6 +91,21 @@ def causal(steps):
     return np.tri(steps, dtype=bool)
 
 
+def elementwise(q, k, v, scale, bias, weight):
+    """A function of each score in place of softmax, no denominator."""
+    return {"out": weight(scale * q @ swap(k) + bias) @ v}
+
+
+def sigmoid(x):
+    return 1.0 / (1.0 + np.exp(-x))
+
+
+def laplace(x):
+    """Of Mega: a normal distribution function with mean sqrt(1/2) and variance 1 / (4 pi)."""
+    erf = np.vectorize(math.erf, otypes=[np.float64])
+    return 0.5 * (1.0 + erf((x - math.sqrt(0.5)) * math.sqrt(2.0 * math.pi)))
+
+
 def gated_unit(q, k, v, gate):
     """GAU, causal: squared relu of scores over the number of keys, no denominator."""
     scores = np.maximum(q @ swap(k) / k.shape[2], 0.0)
@@ -176,9 +191,21 @@ def performer(q, k, v, features):
     return {"out": (of_q @ (swap(of_k) @ v)) / (of_q @ of_k.sum(axis=2)[..., None])}
 
 
-def lsh(q, v, rotations, chunk):
+def performer_released(q, k, v, features, eps):
+    """The same as released: each query's largest product is taken out, and the largest of all keys', and
+    eps is added, after which they do not cancel."""
+    def feature_map(x, axes):
+        x = x * q.shape[-1] ** -0.25
+        products = x @ swap(features)
+        return np.exp(products - (x * x).sum(axis=-1, keepdims=True) / 2
+                      - products.max(axis=axes, keepdims=True)) + eps
+    of_q, of_k = feature_map(q, -1), feature_map(k, (-2, -1))
+    return {"out": (of_q @ (swap(of_k) @ v)) / (of_q @ of_k.sum(axis=2)[..., None])}
+
+
+def lsh(q, v, rotations, chunk, masked=False):
     """Reformer, scale 1, self=last: each token looks at the two pieces around each of its R places, in one
-    softmax. rotations [H,D,R,nb/2]."""
+    softmax. rotations [H,D,R,nb/2]. masked: not at later tokens."""
     steps, rounds, buckets = q.shape[2], rotations.shape[2], 2 * rotations.shape[3]
     length = np.linalg.norm(q, axis=-1, keepdims=True)
     keys = q / np.where(length > 0, length, 1.0)
@@ -194,8 +221,10 @@ def lsh(q, v, rotations, chunk):
         place = np.argsort(order).reshape(rounds, steps)
         looks = np.concatenate([pieces[place[r] // chunk] for r in range(rounds)], axis=1)
         own = looks == np.arange(steps)[:, None]
-        own[own.all(axis=1)] = False  # who sees nobody else sees itself
+        away = own | (masked & (looks > np.arange(steps)[:, None]))
+        alone = away.all(axis=1)
+        away[alone] &= ~own[alone]  # who sees nobody else sees itself
         scores = np.einsum("sc,slc->sl", q[at], keys[at][looks])
-        weights, _ = softmax(np.where(own, -np.inf, scores))
+        weights, _ = softmax(np.where(away, -np.inf, scores))
         out[at] = np.einsum("sl,slc->sc", weights, v[at][looks])
     return {"out": out, "buckets_out": hashes.astype(np.float64)}

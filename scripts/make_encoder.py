@@ -11,12 +11,14 @@ the version; it is not trained. All is float64. What enters its second layer is 
 variant asks, and stored as float32:
 
   longformer linformer nystrom performer disentangled   q, k and v of two heads
-  lsh                shared queries and keys, and v, of two heads
+  lsh lsh_causal     shared queries and keys, and v, of two heads
+  sigmoid laplace performer_eps                         q, k and v of two heads
   gau chunked        one head: q and k of one projection, v and gate, from SiLU
   wkv linear_decay   keys, values, decays of RWKV-4 and RWKV-6
 
 The answers are those of formulas.py, in float64 from the stored numbers. Needs numpy.
 """
+import math
 import os
 import sys
 
@@ -132,6 +134,24 @@ def recurrences(folder, encoder, x):
     write(folder, "linear_decay", "op=linear_decay bonus=1", tensors, formulas.linear_decay(**tensors))
 
 
+def further(folder, encoder, x):
+    """Weight functions without a denominator, and forms of approximations."""
+    steps = x.shape[1]
+    qkv = stored({name: encoder.heads(x) for name in ("q", "k", "v")})
+    shifts = stored({"bias": encoder.normal(1, HEADS, steps, steps, scale=0.5) - math.log(steps)})
+    write(folder, "sigmoid", "weight_fn=sigmoid scale=0.25 bias=tensor", {**qkv, **shifts},
+          formulas.elementwise(**qkv, **shifts, scale=0.25, weight=formulas.sigmoid))
+    write(folder, "laplace", "weight_fn=laplace scale=0.25", qkv,
+          formulas.elementwise(**qkv, scale=0.25, bias=0.0, weight=formulas.laplace))
+    tensors = {**qkv, **stored({"features": formulas.orthogonal_features(encoder.draw, 32, WIDTH // HEADS)})}
+    write(folder, "performer_eps", "op=performer features=32 eps=0.0009765625", tensors,
+          formulas.performer_released(**tensors, eps=2.0 ** -10))
+    shared = stored({"q": encoder.heads(x), "v": encoder.heads(x),
+                     "rotations": encoder.normal(HEADS, WIDTH // HEADS, 2, 2)})
+    write(folder, "lsh_causal", "op=lsh chunk=8 rounds=2 buckets=4 mask=causal", shared,
+          formulas.lsh(**shared, chunk=8, masked=True))
+
+
 def main():
     folder = sys.argv[1]
     os.makedirs(folder, exist_ok=True)
@@ -140,6 +160,7 @@ def main():
     softmax_variants(folder, encoder, x)
     gated(folder, encoder, x)
     recurrences(folder, encoder, x)
+    further(folder, encoder, x)
 
 
 if __name__ == "__main__":
