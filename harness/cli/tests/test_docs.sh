@@ -29,7 +29,7 @@ if command -v mandoc >/dev/null; then
 fi
 verbs=$("$program" --help | sed -n 's/^  attnbench \([a-z-]*\) .*/\1/p')
 [ "$(wc -w <<<"$verbs")" -ge 8 ] || complain "--help names too few verbs: $verbs"
-options_of() { "$program" "$1" --help | sed -n 's/^  \(-., \|   *\)\(--[a-z-]*\).*/\2/p'; }
+options_of() { "$program" "$1" --help | sed -n 's/^  \(-., \|    \)\(--[a-z-]*\).*/\2/p'; }
 for verb in $verbs; do
     grep -q "^\.SS ${verb//-/\\\\-}" "$man" || complain "the page lacks $verb"
     for option in $(options_of "$verb"); do
