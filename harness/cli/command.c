@@ -227,6 +227,10 @@ enum attn_exit attn_command_parse(int argc, char **argv, struct attn_command *c,
         if (code)
             return code;
     }
+    if (c->confine[1] && !c->live) {
+        snprintf(why, size, "--confine: two levels are those of A and B in compare --live");
+        return ATTN_EXIT_USAGE;
+    }
     for (int a = optind; a < argc; a++) {
         if (c->n_arguments == ATTN_ARGS_MAX) {
             snprintf(why, size, "more than %d arguments", ATTN_ARGS_MAX);

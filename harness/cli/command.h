@@ -59,7 +59,7 @@ struct attn_command {
     double drift;
     double pair_s;      /* of compare --live */
     double calibrate_s; /* of doctor --calibrate */
-    int confine;        /* enum attn_confine, of host/confine.h */
+    int confine[2];     /* enum attn_confine, of host/confine.h; of B with --live, if it is not 0 */
     struct attn_settings settings;
     struct attn_suite_wish suite;
     struct attn_compare_options compare;

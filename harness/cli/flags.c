@@ -261,15 +261,28 @@ static enum attn_exit take_language(const struct attn_flag *flag, char *text,
     return take_text(flag, text, c, why, size);
 }
 
+static int level_of(const char *name)
+{
+    for (int level = ATTN_CONFINE_OFF; level <= ATTN_CONFINE_STRICT; level++)
+        if (strcmp(name, attn_confine_level_name((enum attn_confine)level)) == 0)
+            return level;
+    return 0;
+}
+
+/* A level, or those of A and B. */
 static enum attn_exit take_confine(const struct attn_flag *flag, char *text, struct attn_command *c,
                                    char *why, size_t size)
 {
-    for (int level = ATTN_CONFINE_OFF; level <= ATTN_CONFINE_STRICT; level++)
-        if (strcmp(text, attn_confine_level_name((enum attn_confine)level)) == 0) {
-            c->confine = level;
-            return ATTN_EXIT_OK;
-        }
-    return bad_value(flag, text, "off, limits or strict", why, size);
+    char *comma = strchr(text, ',');
+    if (comma)
+        *comma = 0;
+    c->confine[0] = level_of(text);
+    c->confine[1] = comma ? level_of(comma + 1) : 0;
+    if (comma)
+        *comma = ',';
+    if (!c->confine[0] || (comma && !c->confine[1]))
+        return bad_value(flag, text, "off, limits or strict", why, size);
+    return ATTN_EXIT_OK;
 }
 
 static enum attn_exit take_margin(const struct attn_flag *flag, char *text, struct attn_command *c,
@@ -364,8 +377,7 @@ const struct attn_flag attn_flags[] = {
      "memory limit of a case and of a worker (512M, 8G; default: what is available)"},
     {"confine", 0, "off|limits|strict", WORKS | LIST | COMPARE | DOCTOR, take_confine, 0, 0,
      "what workers are kept from (default strict; limits where there is a GPU; doctor says what "
-     "this "
-     "kernel gives)"},
+     "this kernel gives; compare --live: off,strict of A and B)"},
     {"run-limit", 0, "TIME", WORKS, take_time, AT(settings.run_limit_s), 0,
      "a run predicted to take longer is skipped (default 5s, 0: none)"},
     {"fills", 0, "all|none|NAME,...", WORKS, take_fills, 0, 0,

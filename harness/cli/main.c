@@ -69,7 +69,7 @@ int main(int argc, char **argv)
     if (attn_paths_find(&paths, why, sizeof why))
         return attn_complain(ATTN_EXIT_INTERNAL, why);
     install_handlers();
-    attn_confine_choose((enum attn_confine)command.confine);
+    attn_confine_choose((enum attn_confine)command.confine[0]);
     code = command.verb->run(&command, &paths);
     if (fflush(stdout) || ferror(stdout))
         code = attn_complain(ATTN_EXIT_INTERNAL, "standard output cannot be written");

@@ -32,7 +32,7 @@ static enum attn_exit calibrate_with(const struct attn_command *c, const struct 
                                      const struct attn_contestant *backend,
                                      struct attn_calibration *calibration, char *why, size_t size)
 {
-    const struct attn_live_options options = {c->compare.margin, c->pair_s};
+    const struct attn_live_options options = {.margin = c->compare.margin, .pair_s = c->pair_s};
     struct attn_session sessions[ATTN_CALIBRATE_KINDS] = {0};
     struct attn_paths planted = *paths;
     char file[ATTN_PATH_MAX], inner[ATTN_PATH_MAX + sizeof backend->offered + 1];

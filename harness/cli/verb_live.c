@@ -50,7 +50,9 @@ static enum attn_exit take_arguments(struct attn_command *c, char *why, size_t s
 static int compare_all(struct attn_session *session, const struct attn_command *c, json_t *results,
                        struct tally *tally, char *why, size_t size)
 {
-    const struct attn_live_options options = {c->compare.margin, c->pair_s};
+    const struct attn_live_options options = {.margin = c->compare.margin,
+                                              .pair_s = c->pair_s,
+                                              .confine = {c->confine[0], c->confine[1]}};
     struct attn_live_result *result = malloc(sizeof *result);
     int status = result ? 0 : -1;
     if (status)

@@ -98,6 +98,8 @@ static int measure_pair(struct match *match, bool *ended, char *why, size_t size
         const int s = begins ^ turn;
         attn_seat_init(&seats[s], match->session, match->result->sides[s]);
         seats[s].processors = claim.processors;
+        if (match->options->confine[1] != ATTN_CONFINE_AUTO)
+            attn_confine_choose(match->options->confine[s]);
         attn_player_enter(&players[s], &seats[s], &match->variants, &match->iterations[s],
                           &first[s]);
     }

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "host/confine.h"
 #include "live/cycles.h"
 #include "live/processors.h"
 #include "results/paired.h"
@@ -37,8 +38,9 @@ struct attn_live_result {
 };
 
 struct attn_live_options {
-    double margin; /* a ratio: 0.03 */
-    double pair_s; /* least time of a pair: ATTN_PAIR_LEAST_S */
+    double margin;                /* a ratio: 0.03 */
+    double pair_s;                /* least time of a pair: ATTN_PAIR_LEAST_S */
+    enum attn_confine confine[2]; /* of the workers of A and B, if the second is not AUTO */
 };
 
 /* Compares the two contestants of the session on a case. Verdicts on numbers become records of the

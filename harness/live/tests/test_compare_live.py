@@ -34,6 +34,16 @@ class Live(unittest.TestCase):
         self.assertIn(done.returncode, code, f"{args}\n{done.stdout}\n{done.stderr}")
         return done
 
+    def test_sides_with_confinements_of_their_own(self):
+        done = self.live((0, 5), "naive", "naive", CASE, "--confine", "off,strict", "--json")
+        self.assertNotIn("slower", json.loads(done.stdout)["results"][0]["verdict"])
+        for wrong in ("off,", "off,all", ",off", "off,off,off"):
+            self.assertIn("off, limits or strict", self.live(2, "naive", "naive", CASE, "--confine", wrong).stderr)
+        done = subprocess.run([PROGRAM, "verify", CASE, "--confine", "off,strict"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("compare --live", done.stderr)
+
     def test_work_on_top_is_slower(self):
         done = self.live(4, "--plugin", SLOWED, "slowed", "slowed:permille=300", CASE,
                          "--json")
