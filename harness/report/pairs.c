@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "case/case.h"
+#include "results/field.h"
 
 static bool is_timed(const struct attn_view_row *row)
 {
@@ -130,6 +131,15 @@ static const struct attn_view_row *partner(const struct attn_compare_options *op
     return untimed;
 }
 
+/* The new result has no time because its one run took longer than --run-limit, and far longer than
+ * in the base. Noise and a first touch of memory may double a run of that length, not more. */
+static bool became_too_slow(const struct attn_pair *pair)
+{
+    static const char took[] = "a run took ";
+    return strncmp(pair->next->untimed, took, strlen(took)) == 0 &&
+           1e9 * attn_field_number(pair->next->verify, "seconds") > 2 * pair->base->median;
+}
+
 static void settle(struct attn_pair *pair, const struct attn_compare_options *options)
 {
     pair->verdict = ATTN_SAME;
@@ -140,11 +150,12 @@ static void settle(struct attn_pair *pair, const struct attn_compare_options *op
          * memory; that one of two backends of a run cannot do it is a difference. */
         bool refused = pair->next->status == ATTN_SKIP && !attn_row_lacks_means(pair->next) &&
                        !options->backends[0];
-        bool broke = refused || pair->next->status == ATTN_FAIL ||
+        const bool slow = !options->backends[0] && became_too_slow(pair);
+        bool broke = refused || slow || pair->next->status == ATTN_FAIL ||
                      pair->next->status == ATTN_SUSPECT ||
                      (pair->next->status >= ATTN_CRASH && pair->next->status <= ATTN_ERROR);
         pair->verdict = broke ? ATTN_BROKE : ATTN_ONLY_BASE;
-        pair->reason = pair->next->reason;
+        pair->reason = slow ? pair->next->untimed : pair->next->reason;
     }
 }
 
@@ -247,8 +258,7 @@ void attn_pairs_explain_none(const struct attn_pairs *pairs,
     const bool itself = options->backends[0] && options->backends[1] &&
                         strcmp(options->backends[0], options->backends[1]) == 0;
     snprintf(why, size, "nothing to compare: %s",
-             itself ? "A and B are the same backend"
-                    : "no result was timed on both sides");
+             itself ? "A and B are the same backend" : "no result was timed on both sides");
 }
 
 void attn_pairs_free(struct attn_pairs *pairs)

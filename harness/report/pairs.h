@@ -62,7 +62,8 @@ struct attn_pairs {
 /* Pairs results by id, threads, cache and backend with its options, or by the backends that the
  * options name. A pair timed on both sides gets ATTN_SAME and is still to be judged; the others
  * have their verdict. Results timed on neither side are left out. So are backends that only measure
- * the harness. A skipped new result is ATTN_BROKE, with its reason. It is ATTN_ONLY_BASE if time or
+ * the harness. A skipped new result is ATTN_BROKE, with its reason, and so is one that was not timed
+ * because its run took too long and over twice the base's time. It is ATTN_ONLY_BASE if time or
  * memory was missing, or between two backends that the options name. Returns 0, or -1 with the
  * reason. */
 int attn_pairs_create(const struct attn_run_data *base, const struct attn_run_data *next,

@@ -287,6 +287,34 @@ static void not_comparable(void **state)
     attn_run_release(&base);
 }
 
+/* A kernel that became so slow that bench refuses to time it is no result that only the base has.
+ */
+static void slow_beyond_the_limit(void **state)
+{
+    (void)state;
+    const char *name = "seqlen_h8_s512_d64", *why = "a run took 2 s, the limit is 1 s";
+    const double times_the_base[] = {1.5, 3};
+    for (size_t i = 0; i < 2; i++) {
+        struct attn_run_data base = quiet(1), next = quiet(2);
+        json_t *timed = find(&next, "bench", "avx2", name);
+        json_t *untimed = json_pack("{s:s,s:s}", "type", "untimed", "reason", why);
+        json_object_update_missing(untimed, find(&next, "verify", "avx2", name));
+        json_array_append_new(next.records, untimed);
+        const json_t *summary = json_object_get(timed, "time_ns");
+        const double median = json_number_value(json_object_get(summary, "median"));
+        json_object_set_new(find(&next, "verify", "avx2", name), "seconds",
+                            json_real(1e-9 * median * times_the_base[i]));
+        drop(&next, timed);
+        json_t *json = compare(&base, &next, &plain, i == 0 ? ATTN_EXIT_OK : ATTN_EXIT_REGRESSION);
+        assert_int_equal(counted(json, i == 0 ? "only base" : "broke"), 1);
+        const json_t *worst = json_array_get(json_object_get(json, "results"), 0);
+        assert_string_equal(json_string_value(json_object_get(worst, "reason")), i == 0 ? "" : why);
+        json_decref(json);
+        attn_run_release(&base);
+        attn_run_release(&next);
+    }
+}
+
 static void nothing_in_common(void **state)
 {
     (void)state;
@@ -499,6 +527,7 @@ int main(void)
         cmocka_unit_test(many_verdicts),
         cmocka_unit_test(relative_to_an_anchor),
         cmocka_unit_test(broke_and_missing),
+        cmocka_unit_test(slow_beyond_the_limit),
         cmocka_unit_test(not_comparable),
         cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(two_backends_of_one_run),
