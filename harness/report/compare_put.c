@@ -231,6 +231,12 @@ static void put_differences(FILE *out, const struct attn_differences *difference
     }
 }
 
+/* Nothing passes that nothing was compared for. */
+static const char *gate_word(bool failed, size_t compared)
+{
+    return failed ? "FAILED" : compared ? "passed" : "not judged";
+}
+
 /* What else the gate judges, after the table of times. */
 static void put_gate(FILE *out, const struct attn_compare_findings *f,
                      const struct attn_compare_options *options)
@@ -238,17 +244,16 @@ static void put_gate(FILE *out, const struct attn_compare_findings *f,
     const struct attn_accuracy *accuracy = options->accuracy;
     const size_t slower = f->tally.of[ATTN_SLOWER] + f->tally.of[ATTN_BROKE];
     const size_t grew = f->footprint.grew + f->footprint.steeper;
+    const bool unclear = f->tally.rated && f->tally.of[ATTN_UNCLEAR] == f->tally.rated;
     attn_footprint_put(&f->footprint, out);
     attn_instructions_put(&f->instructions, out);
     if (accuracy)
         fprintf(out, "accuracy: %d results compared, %d drifted\n%s", accuracy->compared,
                 accuracy->drifted, accuracy->lines);
-    fprintf(out, "gate: time %s, memory %s, accuracy %s", slower ? "FAILED" : "passed",
-            grew ? "FAILED" : "passed",
-            !accuracy            ? "not judged"
-            : accuracy->drifted  ? "FAILED"
-            : accuracy->compared ? "passed"
-                                 : "not judged");
+    fprintf(out, "gate: time %s, memory %s, accuracy %s",
+            unclear && !slower ? "unclear" : gate_word(slower, f->tally.rated),
+            gate_word(grew, f->footprint.compared),
+            gate_word(accuracy && accuracy->drifted, accuracy ? (size_t)accuracy->compared : 0));
     if (f->instructions.compared > 0)
         fprintf(out, ", instructions %s", f->instructions.grew ? "FAILED" : "passed");
     fputc('\n', out);
