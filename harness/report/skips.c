@@ -31,6 +31,38 @@ static void pattern_of(const char *reason, char *pattern, size_t size)
     pattern[used] = '\0';
 }
 
+static size_t number_length(const char *text)
+{
+    size_t n = 0;
+    while (is_digit(text[n]) || (n > 0 && text[n] == '.' && is_digit(text[n + 1])))
+        n++;
+    return n;
+}
+
+/* Writes N for each number of the item's reason that the other has not. Both have the pattern. */
+static void keep_common(struct attn_skip_reason *item, const char *reason, const char *pattern)
+{
+    char common[sizeof item->reason];
+    size_t used = 0;
+    const char *mine = item->reason;
+    for (; *pattern && used + 1 < sizeof common; pattern++) {
+        const size_t n = number_length(reason);
+        if (*pattern != 'N' || n == 0) {
+            common[used++] = *pattern;
+            mine++, reason++;
+            continue;
+        }
+        const size_t m = number_length(mine);
+        const bool same = m == n && strncmp(mine, reason, n) == 0 && used + n < sizeof common;
+        memcpy(common + used, same ? reason : pattern, same ? n : 1);
+        used += same ? n : 1;
+        mine += m ? m : 1;
+        reason += n;
+    }
+    common[used] = '\0';
+    memcpy(item->reason, common, used + 1);
+}
+
 /* The entry of this reason, added when new; NULL without memory. */
 static struct attn_skip_reason *entry_of(struct attn_skips *skips, const char *reason,
                                          size_t n_backends)
@@ -44,7 +76,7 @@ static struct attn_skip_reason *entry_of(struct attn_skips *skips, const char *r
             continue;
         /* The numbers stay as long as they agree. */
         if (strncmp(item->reason, reason, sizeof item->reason - 1) != 0)
-            memcpy(item->reason, pattern, sizeof pattern);
+            keep_common(item, reason, pattern);
         return item;
     }
     if (skips->count == skips->room) {

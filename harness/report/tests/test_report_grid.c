@@ -150,7 +150,7 @@ static void skips_by_reason(void **state)
     assert_int_equal(skips.items[0].counts[0], 1);
     assert_int_equal(skips.items[0].counts[1], 2);
     assert_string_equal(skips.items[1].reason,
-                        "budget: a run is predicted to take N s, the limit is N s");
+                        "budget: a run is predicted to take N s, the limit is 1 s");
     assert_int_equal(skips.items[1].total, 2);
     assert_string_equal(skips.items[2].reason, "no reason given");
     attn_skips_free(&skips);
