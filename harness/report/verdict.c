@@ -78,6 +78,15 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
         say_names(line, view, ranking, family);
         say(line, ": %s takes %s times as long as %s (%s to %s)", second, figure, first,
             attn_figure(ratio->lo, lo), attn_figure(ratio->hi, hi));
+    } else if (ratio->ratio < 1) {
+        /* First in most cases, and behind in the mean: that is not the fastest. */
+        say(line, "no one: %s takes %s times as long as %s in the mean", first,
+            attn_figure(1 / ratio->ratio, figure), second);
+        if (known)
+            say(line, " (%s to %s)", attn_figure(1 / ratio->hi, lo),
+                attn_figure(1 / ratio->lo, hi));
+        else
+            say(line, ", how sure is not known: one round");
     } else {
         say(line, "%s, %s times as fast as %s", first, figure, second);
         if (known)
@@ -139,11 +148,14 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
 {
     static const char *const names[] = {"quiet", "shared", "contended"};
     const struct attn_paired_widths widths = attn_paired_widths_of(ranking->grid);
-    size_t counts[3] = {0}, all = 0, timed = 0, middle = 0;
+    size_t counts[3] = {0}, all = 0, timed = 0, single = 0, middle = 0;
     double load = 0;
     for (size_t r = 0; r < view->n_rows; r++) {
         const char *noise = attn_field_text(view->rows[r].bench, "live.noise");
-        timed += attn_row_timed(&view->rows[r]) && view->backends[view->rows[r].backend].counted;
+        if (attn_row_timed(&view->rows[r]) && view->backends[view->rows[r].backend].counted) {
+            timed++;
+            single += view->rows[r].rounds == 1;
+        }
         for (size_t k = 0; k < 3; k++)
             if (strcmp(noise, names[k]) == 0) {
                 counts[k]++;
@@ -156,6 +168,12 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
     struct attn_verdict_line *line = add(verdict, "Noise");
     if (all == 0) {
         say(line, "not known: no backends took turns");
+        line->warns = single > 0;
+        if (line->warns)
+            say(line,
+                "; %zu of %zu timings have one round and no interval: --budget or --rounds "
+                "makes more",
+                single, timed);
         return;
     }
     /* That of the median timing. */
