@@ -26,6 +26,7 @@ while [[ ${1:-} == --* ]]; do
     shift
 done
 preset=${1:-release} only=()
+release=${ATTNBENCH_OS_RELEASE:-/etc/os-release} # the variable is for tests
 
 packages=(build-essential cmake ninja-build pkg-config git ca-certificates
     libjansson-dev libmd-dev libsqlite3-dev zlib1g-dev libbenchmark-dev
@@ -35,11 +36,12 @@ packages=(build-essential cmake ninja-build pkg-config git ca-certificates
 [ "$tests" = 0 ] || [ "$(id -u)" != 0 ] || packages+=(slurmctld slurmd slurm-client munge)
 [ "$tests" = 0 ] || [ "$full" = OFF ] || packages+=(lintian) # for the test `package`
 # For the test `paper`. Ubuntu's package is not one of Debian's kind.
-[ "$tests" = 0 ] || [ "$full" = OFF ] || ! grep -qx ID=debian /etc/os-release || packages+=(chromium)
+[ "$tests" = 0 ] || [ "$full" = OFF ] || ! grep -qx ID=debian "$release" || packages+=(chromium)
 if [ "$preset" = fuzz ]; then
     packages+=(clang libclang-rt-14-dev)
-    # Ubuntu 24.04 has no clang 14.
-    ! grep -qx 'VERSION_ID="24.04"' /etc/os-release 2>/dev/null || packages[-1]=libclang-rt-18-dev
+    # Ubuntu 24.04's clang is 18. In 22.04 the libraries are in a package that clang depends on.
+    ! grep -qx 'VERSION_ID="24.04"' "$release" 2>/dev/null || packages[-1]=libclang-rt-18-dev
+    ! grep -qx 'VERSION_ID="22.04"' "$release" 2>/dev/null || packages[-1]=libclang-common-14-dev
 fi
 
 say() { printf 'build: %s\n' "$*" >&2; }

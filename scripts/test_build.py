@@ -5,6 +5,7 @@ test. Nothing is installed, configured or built.
     test_build.py [unittest options]
 """
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -57,11 +58,12 @@ class Build(unittest.TestCase):
         self.program("dpkg-query", "#!/bin/sh\nexit 1\n")
         self.program("sudo", "#!/bin/sh\n")
 
-    def said(self, *options):
+    def said(self, *options, release=None):
         """The lines of build.sh --install-only, which succeeds whatever could not be had."""
+        system = {"ATTNBENCH_OS_RELEASE": release} if release else {}
         done = subprocess.run(
-            [os.path.join(self.tree, "scripts/build.sh"), *options, "--install-only"], text=True,
-            env={"PATH": os.path.join(self.tree, "bin"), "LC_ALL": "C.UTF-8"},
+            [os.path.join(self.tree, "scripts/build.sh"), "--install-only", *options], text=True,
+            env={"PATH": os.path.join(self.tree, "bin"), "LC_ALL": "C.UTF-8", **system},
             capture_output=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         for line in done.stderr.splitlines():
@@ -97,6 +99,18 @@ class Build(unittest.TestCase):
         self.assertNotIn("libmpfr-dev", line)
         self.assertNotIn("libbenchmark-tools", line)
         self.assertNotIn("python3-yaml", line)
+
+    def test_where_the_libraries_of_sanitizers_are(self):
+        """Debian split libclang-rt-14-dev off in 14.0.6; 22.04 has 14.0.0, 24.04's clang is 18."""
+        self.debian()
+        system = os.path.join(self.tree, "os-release")
+        for name, version, package in (("debian", "12", "libclang-rt-14-dev"),
+                                       ("ubuntu", "22.04", "libclang-common-14-dev"),
+                                       ("ubuntu", "24.04", "libclang-rt-18-dev")):
+            with open(system, "w", encoding="ascii") as file:
+                file.write(f'ID={name}\nVERSION_ID="{version}"\n')
+            line = self.one(self.said("fuzz", release=system), "libclang")
+            self.assertEqual(re.findall(r"\blibclang[^ )]*", line), [package])
 
     def test_cmake_from_pypi_is_announced(self):
         self.assertNotIn("CMake", self.one(self.said(), "into .deps, from PyPI"))
