@@ -23,9 +23,15 @@ install(FILES ${made}/attnbench-config.cmake ${made}/attnbench-config-version.cm
 install(FILES ${made}/attnbench.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY harness/include/attnbench DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT attnbench)
-# What the author of a backend reads: how one is written, and the bound that it has to meet.
-install(FILES backends/README.md reference/BOUND.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
-        COMPONENT attnbench)
+# What the author of a backend reads: how one is written, and the bound that it has to meet. Links
+# lead into the source tree, so only their words are installed.
+foreach(guide backends/README.md reference/BOUND.md)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${guide})
+    file(READ ${guide} text)
+    string(REGEX REPLACE "\\[([^]\n]+)\\]\\([^):\n]+\\)" "\\1" text "${text}")
+    file(WRITE ${made}/${guide} "${text}")
+    install(FILES ${made}/${guide} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT attnbench)
+endforeach()
 if(ATTNBENCH_WHEEL)
     # Of the libraries that a wheel has inside, as Debian ships their licences.
     foreach(package libjansson-dev libmd-dev zlib1g-dev libsqlite3-dev libbenchmark-dev libopenblas-dev)

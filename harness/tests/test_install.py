@@ -86,6 +86,15 @@ class Install(unittest.TestCase):
                          PLUGINS)
         self.assertEqual(os.listdir(os.path.join(self.prefix, "bin")), ["attnbench"])
 
+    def test_guides_have_no_link_that_leads_nowhere(self):
+        folder = os.path.join(self.prefix, "share/doc/attnbench")
+        for guide, words in (("README.md", "`backend.h` is the manual"), ("BOUND.md", "bound")):
+            with open(os.path.join(folder, guide), encoding="utf-8") as file:
+                text = file.read()
+            self.assertIn(words, text)
+            for target in re.findall(r"\]\(([^):#\s]+)", text):
+                self.assertTrue(os.path.exists(os.path.join(folder, target)), target)
+
     def test_no_file_knows_where_it_was_built_or_staged(self):
         for root, _, files in os.walk(self.prefix):
             for name in files:
