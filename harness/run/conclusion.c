@@ -91,6 +91,7 @@ static void say_unchecked(const struct attn_contestant *c, int skips, const char
             skips == 1 ? "its only case was skipped" : "all its cases were skipped", reason);
     add(line, size,
         !c->info.available ? "; without -b, the backends that can run here take part"
+        : strstr(reason, "the limit is")      ? "; give it a larger --run-limit"
         : strncmp(reason, "budget: ", 8) == 0 ? "; give it more --budget"
                                               : "; name a case that it supports");
 }

@@ -244,6 +244,7 @@ class Runs(Case):
         done = self.expect(7, "verify", "--plugin", broken("slow"), "-b", "test:when=large",
                            "--run-limit", "1s", "--json", "s=1024 d=64")
         self.assertIn("budget: a run is predicted to take", json.loads(done.stdout)["reason"])
+        self.assertTrue(done.stderr.endswith("; give it a larger --run-limit\n"), done.stderr)
 
     def test_debug_says_which_process_it_is(self):
         done = self.expect(0, "verify", "-b", "naive", "--debug", SMALL)
