@@ -12,6 +12,9 @@
 #ifndef DRIVER /* tests bring one of their own */
 #define DRIVER "libcuda.so.1"
 #endif
+#ifndef LEAST_CAPABILITY /* 10 major + minor, of the kernels; libraries have their own */
+#define LEAST_CAPABILITY 80
+#endif
 
 enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2 };
 enum {
@@ -39,6 +42,7 @@ static struct {
     result (*DeviceGetPCIBusId)(char *, int, int);
     result (*DevicePrimaryCtxRetain)(void **, int);
     result (*CtxSetCurrent)(void *);
+    result (*CtxSynchronize)(void);
     result (*ModuleLoadData)(void **, const void *);
     result (*ModuleGetFunction)(void **, void *, const char *);
     result (*FuncSetAttribute)(void *, int, int);
@@ -74,6 +78,7 @@ static const struct {
     {"cuDeviceGetPCIBusId", &cu.DeviceGetPCIBusId},
     {"cuDevicePrimaryCtxRetain", &cu.DevicePrimaryCtxRetain},
     {"cuCtxSetCurrent", &cu.CtxSetCurrent},
+    {"cuCtxSynchronize", &cu.CtxSynchronize},
     {"cuModuleLoadData", &cu.ModuleLoadData},
     {"cuModuleGetFunction", &cu.ModuleGetFunction},
     {"cuFuncSetAttribute", &cu.FuncSetAttribute},
@@ -110,7 +115,8 @@ static struct image {
               {"_f32", attn_cuda_f32, NULL}};
 
 static struct {
-    int opened, processors, driver, l2_bytes;
+    int opened, index, processors, driver, l2_bytes;
+    void *context;
     char name[128], pci[32];
     uint64_t held, most; /* bytes allocated now, and at most */
 } device;
@@ -149,7 +155,6 @@ static int load_driver(char *why, size_t size)
 static int open_device(int index, char *why, size_t size)
 {
     int count = 0, handle, major = 0, minor = 0;
-    void *context;
     int status = check(cu.Init(0), "starting CUDA", why, size);
     if (status == ATTN_OK)
         status = check(cu.DeviceGetCount(&count), "counting GPUs", why, size);
@@ -170,9 +175,9 @@ static int open_device(int index, char *why, size_t size)
         status = check(
             cu.DeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle),
             "asking the GPU", why, size);
-    if (status == ATTN_OK && major < 8) {
-        snprintf(why, size, "%s has compute capability %d.%d, and 8.0 is needed", device.name,
-                 major, minor);
+    if (status == ATTN_OK && 10 * major + minor < LEAST_CAPABILITY) {
+        snprintf(why, size, "%s has compute capability %d.%d, and %d.%d is needed", device.name,
+                 major, minor, LEAST_CAPABILITY / 10, LEAST_CAPABILITY % 10);
         return ATTN_NO_DEVICE;
     }
     if (status == ATTN_OK)
@@ -189,10 +194,22 @@ static int open_device(int index, char *why, size_t size)
     if (status == ATTN_OK)
         status = check(cu.DriverGetVersion(&device.driver), "asking the driver", why, size);
     if (status == ATTN_OK)
-        status = check(cu.DevicePrimaryCtxRetain(&context, handle), "opening the GPU", why, size);
+        status =
+            check(cu.DevicePrimaryCtxRetain(&device.context, handle), "opening the GPU", why, size);
     if (status == ATTN_OK)
-        status = check(cu.CtxSetCurrent(context), "opening the GPU", why, size);
+        status = attn_gpu_enter(why, size);
+    device.index = index;
     return status;
+}
+
+int attn_gpu_enter(char *why, size_t size)
+{
+    return check(cu.CtxSetCurrent(device.context), "entering the GPU's context", why, size);
+}
+
+int attn_gpu_index(void)
+{
+    return device.index;
 }
 
 int attn_gpu_open(const struct attn_services *services, char *why, size_t size)
@@ -300,21 +317,24 @@ int attn_gpu_kernel(const char *name, uint32_t shared_bytes, void **kernel, char
     return status;
 }
 
-/* A stream, and the events before the first and after the last of the runs that are waited for. */
+/* A stream (NULL: the legacy default stream), and the events before the first and after the last of
+ * the runs that are waited for. */
 struct queue {
     void *stream, *marks[2];
     uint32_t runs, timed; /* since the last wait; before it */
 };
 
-int attn_gpu_queue_create(void **out, char *why, size_t size)
+static int create_queue(int own_stream, void **out, char *why, size_t size)
 {
     struct queue *queue = calloc(1, sizeof *queue);
+    int status = ATTN_OK;
     if (!queue) {
         snprintf(why, size, "no memory for a stream");
         return ATTN_OUT_OF_MEMORY;
     }
-    int status =
-        check(cu.StreamCreate(&queue->stream, CU_STREAM_DEFAULT), "creating a stream", why, size);
+    if (own_stream)
+        status = check(cu.StreamCreate(&queue->stream, CU_STREAM_DEFAULT), "creating a stream", why,
+                       size);
     for (int m = 0; m < 2 && status == ATTN_OK; m++)
         status = check(cu.EventCreate(&queue->marks[m], CU_EVENT_DEFAULT), "creating an event", why,
                        size);
@@ -323,6 +343,16 @@ int attn_gpu_queue_create(void **out, char *why, size_t size)
     else
         attn_gpu_queue_destroy(queue);
     return status;
+}
+
+int attn_gpu_queue_create(void **queue, char *why, size_t size)
+{
+    return create_queue(1, queue, why, size);
+}
+
+int attn_gpu_queue_default(void **queue, char *why, size_t size)
+{
+    return create_queue(0, queue, why, size);
 }
 
 void attn_gpu_queue_destroy(void *opaque)
@@ -384,6 +414,11 @@ int attn_gpu_wait(void *opaque, char *why, size_t size)
     queue->timed = queue->runs;
     queue->runs = 0;
     return status;
+}
+
+int attn_gpu_settle(char *why, size_t size)
+{
+    return check(cu.CtxSynchronize(), "running a kernel", why, size);
 }
 
 int attn_gpu_elapsed(void *opaque, double *ns, char *why, size_t size)

@@ -14,6 +14,9 @@
 /* Opens the device that the options name, once per process. ATTN_NO_DEVICE without driver or
  * device. */
 int attn_gpu_open(const struct attn_services *services, char *why, size_t size);
+/* Makes the context of this device the thread's, where a library may have set another. */
+int attn_gpu_enter(char *why, size_t size);
+int attn_gpu_index(void);
 void attn_gpu_version(char *text, size_t size);
 /* Number of multiprocessors: at least so many blocks run at the same time. */
 int attn_gpu_processors(void);
@@ -38,6 +41,9 @@ struct attn_gpu_grid {
 /* A queue of launches, with a mark before and after each run. For many runs, the first and the last
  * mark count. */
 int attn_gpu_queue_create(void **queue, char *why, size_t size);
+/* The same on the legacy default stream, which waits for every stream that was not made to be apart
+ * from it (cuStreamNonBlocking): marks for what others launch. */
+int attn_gpu_queue_default(void **queue, char *why, size_t size);
 void attn_gpu_queue_destroy(void *queue);
 /* The CUDA stream of a queue, for libraries. */
 void *attn_gpu_stream(void *queue);
@@ -48,6 +54,8 @@ int attn_gpu_launch(void *queue, void *kernel, const struct attn_gpu_grid *grid,
 int attn_gpu_wait(void *queue, char *why, size_t size);
 int attn_gpu_copy_within(void *queue, void *to, const void *from, size_t bytes, char *why,
                          size_t size);
+/* Waits for everything that was started in the context, on whatever stream. */
+int attn_gpu_settle(char *why, size_t size);
 /* Nanoseconds per run of the runs that the last attn_gpu_wait waited for. */
 int attn_gpu_elapsed(void *queue, double *ns, char *why, size_t size);
 

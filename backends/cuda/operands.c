@@ -15,6 +15,8 @@ static int is_output(const struct attn_cuda_operands *self, const struct attn_te
     case ATTN_LSE:
         return !self->backward;
     case ATTN_WEIGHTS:
+    case ATTN_STATE_OUT:
+    case ATTN_BUCKETS_OUT:
     case ATTN_GRAD_Q:
     case ATTN_GRAD_K:
     case ATTN_GRAD_V:

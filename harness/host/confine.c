@@ -43,7 +43,7 @@ void attn_confine_choose(enum attn_confine level)
 enum attn_confine attn_confine_level(void)
 {
     /* Drivers of GPUs want device files, memory and sockets that nobody has tried here. */
-    static const char *const gpus[] = {"/dev/nvidiactl", "/dev/kfd"};
+    static const char *const gpus[] = {"/dev/nvidiactl", "/dev/kfd", "/dev/dxg"};
     if (chosen != ATTN_CONFINE_AUTO)
         return chosen;
     for (size_t g = 0; g < sizeof(gpus) / sizeof(gpus[0]); g++)

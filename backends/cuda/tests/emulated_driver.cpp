@@ -250,6 +250,11 @@ EXPORT cuCtxSetCurrent(void *wanted)
     return context_is_current ? SUCCESS : INVALID;
 }
 
+EXPORT cuCtxSynchronize()
+{
+    return pending_status;
+}
+
 EXPORT cuModuleLoadData(void **made, const void *image)
 {
     *made = &module;
