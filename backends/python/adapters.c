@@ -43,7 +43,45 @@ static bool wanted(const char *list, const char *name)
     return !list;
 }
 
-/* The first line of the module's docstring, and EXACTNESS = "...", both at the start of a line. */
+bool attn_adapter_on_device(const struct attn_adapter *adapter)
+{
+    return strcmp(adapter->device, "cuda") == 0;
+}
+
+static void add_option(struct attn_adapter *adapter, const struct attn_option_spec *spec)
+{
+    const char *const parts[] = {spec->key, spec->choices, spec->default_value, spec->help};
+    char(*text)[128] = adapter->text[adapter->n_options];
+    for (int p = 0; p < 4; p++)
+        snprintf(text[p], sizeof(text[p]), "%s", parts[p] ? parts[p] : "");
+    adapter->options[adapter->n_options++] =
+        (struct attn_option_spec){.key = text[0],
+                                  .type = spec->type,
+                                  .choices = spec->choices ? text[1] : NULL,
+                                  .default_value = text[2],
+                                  .help = text[3]};
+}
+
+/* OPTION_KERNEL = "flash|math"  # what it chooses. The first choice is the default. */
+static void read_option(const char *line, struct attn_adapter *adapter)
+{
+    char key[32] = "", choices[128], first[128], help[128] = "";
+    if (sscanf(line, "OPTION_%31[A-Z0-9_] = %*[\"']%127[a-z0-9_|]%*[\"'] # %127[^\n]", key, choices,
+               help) < 2 ||
+        adapter->n_options + 1 >= ATTN_ADAPTER_OPTIONS_MAX)
+        return;
+    for (char *at = key; *at; at++)
+        *at = (char)(*at >= 'A' && *at <= 'Z' ? *at - 'A' + 'a' : *at);
+    snprintf(first, sizeof(first), "%.*s", (int)strcspn(choices, "|"), choices);
+    add_option(adapter, &(struct attn_option_spec){.key = key,
+                                                   .type = ATTN_OPTION_CHOICE,
+                                                   .choices = choices,
+                                                   .default_value = first,
+                                                   .help = help[0] ? help : "see the adapter"});
+}
+
+/* The first line of the module's docstring, and EXACTNESS = "...", DEVICE = "..." and
+ * OPTION_NAME = "..." at the start of a line. */
 static void read_head(struct attn_adapter *adapter)
 {
     static const char *const levels[] = {"exact", "approximate", "none"};
@@ -64,7 +102,15 @@ static void read_head(struct attn_adapter *adapter)
             for (uint32_t l = 0; l < sizeof(levels) / sizeof(levels[0]); l++)
                 if (strcmp(level, levels[l]) == 0)
                     adapter->exactness = l;
+        sscanf(line, "DEVICE = %*[\"']%15[a-z]", adapter->device);
+        read_option(line, adapter);
     }
+    if (attn_adapter_on_device(adapter))
+        add_option(adapter, &(struct attn_option_spec){
+                                .key = "device",
+                                .type = ATTN_OPTION_INT,
+                                .default_value = "0",
+                                .help = "index of the GPU, as the CUDA driver counts"});
     if (file)
         fclose(file);
 }

@@ -43,6 +43,8 @@ PLAIN = {"q", "k", "v", "out", "x_q", "w_q", "w_k", "w_v", "w_o", "score_m", "sc
          "score_wk", "score_wv", "score_kr", "score_qr", "decay", "bonus", "features", "lin_q", "lin_k", "proj_e", "proj_f", "rotations",
          "dout", "dq", "dk", "dv"}
 
+CPU, CUDA = 1, 2  # kinds of devices of DLPack
+
 export_tensor = copy_from = None  # functions of the plugin
 
 
@@ -50,15 +52,20 @@ def accept(name, function):
     globals()[name] = function
 
 
+def environment(name, value):
+    os.environ[name] = value
+
+
 class Tensor:
-    """One operand in the harness's memory: shape and strides in elements, a stride of 0 broadcasts.
-    Any library reads it without a copy: numpy.from_dlpack(t), torch.from_dlpack(t)."""
+    """One operand in the harness's memory, or on the device of an adapter: shape and strides in
+    elements, a stride of 0 broadcasts; `device` is None or the index of a GPU. Any library reads it
+    without a copy: numpy.from_dlpack(t), torch.from_dlpack(t)."""
 
-    __slots__ = ("role", "dtype", "shape", "strides", "pointer", "readonly")
+    __slots__ = ("role", "dtype", "shape", "strides", "pointer", "device", "readonly")
 
-    def __init__(self, role, dtype, shape, strides, pointer):
+    def __init__(self, role, dtype, shape, strides, pointer, device=None):
         self.role, self.dtype, self.shape, self.strides = role, dtype, shape, strides
-        self.pointer, self.readonly = pointer, role not in OUTPUTS
+        self.pointer, self.device, self.readonly = pointer, device, role not in OUTPUTS
 
     @property
     def dense(self):
@@ -73,33 +80,41 @@ class Tensor:
     def permuted(self, *axes):
         """The same elements with the axes in another order."""
         return Tensor(self.role, self.dtype, tuple(self.shape[a] for a in axes),
-                      tuple(self.strides[a] for a in axes), self.pointer)
+                      tuple(self.strides[a] for a in axes), self.pointer, self.device)
 
     def squeezed(self):
         """The same elements with every axis that broadcasts cut to one."""
         shape = tuple(1 if s == 0 and n > 1 else n for n, s in zip(self.shape, self.strides))
-        return Tensor(self.role, self.dtype, shape, self.strides, self.pointer)
+        return Tensor(self.role, self.dtype, shape, self.strides, self.pointer, self.device)
 
     def viewed(self, dtype):
         """The same bytes as another type of that width: bfloat16 as int16, say."""
-        return Tensor(self.role, dtype, self.shape, self.strides, self.pointer)
+        return Tensor(self.role, dtype, self.shape, self.strides, self.pointer, self.device)
 
     def _dl(self):
         _, code, bits = DL_TYPES[self.dtype]
         return self.pointer, code, bits, self.shape, self.strides
 
     def __dlpack_device__(self):
-        return 1, 0
+        return (CPU, 0) if self.device is None else (CUDA, self.device)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        if copy or (dl_device is not None and tuple(dl_device) != (1, 0)):
-            raise BufferError("operands are views of the harness's memory, on the CPU")
+        # Copies to a device are complete when `bind` returns: no stream has to wait for them.
+        if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+            raise BufferError("operands are views of the memory that they are in")
         versioned = max_version is not None and max_version[0] >= 1
-        return export_tensor(*self._dl(), int(self.readonly), int(versioned))
+        return export_tensor(*self._dl(), *self.__dlpack_device__(), int(self.readonly),
+                             int(versioned))
 
-    def assign(self, array):
-        """Copies an array of the same shape and type, of any library with __dlpack__, into it."""
-        copy_from(array.__dlpack__(), *self._dl())
+    def assign(self, array, device=CPU):
+        """Copies an array of the same shape and type, of any library with __dlpack__, into it; with
+        `device` CUDA one that lies there."""
+        if array.__dlpack_device__()[0] != device:
+            raise BufferError("is not on the device" if device != CPU else
+                              "is not an array in host memory")
+        # 1: the legacy default stream, to which everything has come to an end
+        capsule = array.__dlpack__() if device == CPU else array.__dlpack__(stream=1)
+        copy_from(capsule, *self._dl(), device, NUMBERS[self.dtype])
 
 
 DL_TYPES = {name: (name, code, bits) for name, code, bits in TYPES.values()}
@@ -107,20 +122,22 @@ DL_TYPES["int16"] = ("int16", 0, 16)
 DL_TYPES["uint8"] = ("uint8", 1, 8)
 
 
-def _tensors(raw):
+def _tensors(raw, on_device=False):
     made = {}
     for role, dtype, space, device, shape, strides, pointer in raw:
-        if role not in ROLES or dtype not in TYPES or space != 0 or device != 0:
+        if role not in ROLES or dtype not in TYPES or not on_device and (space != 0 or device != 0):
             raise NotImplementedError(f"unknown role {role}, type {dtype} or memory space {space}")
-        made[ROLES[role]] = Tensor(ROLES[role], TYPES[dtype][0], shape, strides, pointer)
+        made[ROLES[role]] = Tensor(ROLES[role], TYPES[dtype][0], shape, strides, pointer,
+                                   device if on_device else None)
     return made
 
 
 class Problem:
     """One problem, as backend.h has it: op, score, dtype by name; sizes; `tensors` without data;
-    `features`: the names of all that goes beyond plain dense attention."""
+    `features`: the names of all that goes beyond plain dense attention. `device` is the index of the
+    GPU or None, `options` what the user chose of the adapter's."""
 
-    def __init__(self, raw, threads):
+    def __init__(self, raw, services, module):
         (op, score, dtype, flags, self.b, self.hq, self.hkv, self.sq, self.sk, self.dq, self.dk,
          self.dv, self.scale, self.softcap, self.off, self.window_left, self.window_right,
          self.dropout_p, self.dropout_seed, self.variant, self.parts,
@@ -134,7 +151,9 @@ class Problem:
                                       f"weight function {weight_fn} or flag in {flags:#x}")
         self.weight_fn = WEIGHT_FNS[weight_fn]
         self.op, self.score, self.dtype = OPS[op], SCORES[score], TYPES[dtype][0]
-        self.threads = threads
+        self.threads, device, given = services
+        self.device = device if device >= 0 else None
+        self.options = {**_choices(module), **dict(given)}
         self.tensors = _tensors(tensors)
         self.features = self._features(flags)
         self.causal, self.window, self.bottom_right, _, self.dropout, self.residual, \
@@ -163,6 +182,12 @@ class Problem:
         """Why this problem is refused by who does only the features named; None: it is not."""
         more = sorted(self.features - set(known))
         return f"it does not do {', '.join(more)}" if more else None
+
+
+def _choices(module):
+    """The options of an adapter with their defaults: the first choice of OPTION_NAME = "a|b"."""
+    return {name[7:].lower(): value.split("|")[0] for name, value in vars(module).items()
+            if name.startswith("OPTION_")}
 
 
 # --- what the plugin calls; every answer is a tuple, most of a result and a sentence ---
@@ -243,17 +268,30 @@ def version(path):
 
 
 class Plan:
-    """What the plugin holds between create and destroy."""
+    """What the plugin holds between create and destroy. On a device, the runs since the last wait and
+    before it, and the adapter's own clock if it has one."""
 
-    def __init__(self, path, raw, threads):
-        self.path, self.problem, self.module = path, Problem(raw, threads), _module(path)
+    def __init__(self, path, raw, services):
+        self.path, self.module = path, _module(path)
+        self.problem = Problem(raw, services, self.module)
+        self.runs = self.timed = 0
+        self.clock = None
+        if hasattr(self.module, "clock") and self.problem.device is not None:
+            self.clock = self.module.clock(self.problem)
 
 
-def supports(path, raw, threads):
+def _announced(module, services):
+    """The plugin reads DEVICE from the source, before it can ask Python."""
+    if getattr(module, "DEVICE", None) == "cuda" and services[1] < 0:
+        raise ValueError("DEVICE = \"cuda\" must be a line of its own at the top of the adapter")
+
+
+def supports(path, raw, services):
     try:
         module = _module(path)
+        _announced(module, services)
         try:
-            problem = Problem(raw, threads)
+            problem = Problem(raw, services, module)
             reason = module.supports(problem) if problem.op in getattr(module, "OPS", PLAIN_OPS) \
                 else f"it does not do {problem.op}"
         except NotImplementedError as unknown:
@@ -263,9 +301,9 @@ def supports(path, raw, threads):
         return _caught(path, error)
 
 
-def create(path, raw, threads):
+def create(path, raw, services):
     try:
-        plan = Plan(path, raw, threads)
+        plan = Plan(path, raw, services)
         plan.numerics = declared(plan)  # here, where a mistake in it can still be an error
         return OK, "", plan
     except BaseException as error:
@@ -322,13 +360,13 @@ def describe(plan):
         return (_caught(plan.path, error)[1],)
 
 
-def _store(tensors, result):
+def _store(tensors, result, device=CPU):
     """What `run` returned in place of writing it: the array of out, or a dictionary of several."""
     for role, array in (result if isinstance(result, dict) else {"out": result}).items():
         if role not in OUTPUTS or role not in tensors:
             raise KeyError(f"run returned '{role}', which is no output of this problem")
         try:
-            tensors[role].assign(array)
+            tensors[role].assign(array, device)
         except BufferError as error:
             raise ValueError(f"run returned an array for {role} that {error}") from None
 
@@ -352,3 +390,75 @@ def bind(plan, raw):
             return _caught(path, error)
 
     return OK, "", once
+
+
+# --- on a device: runs are started, waited for, and their results fetched ---
+
+class Launch:
+    """One binding on a device. `run` starts the work; arrays that it returns stay on the device until
+    they are fetched."""
+
+    def __init__(self, plan, state, host):
+        self.plan, self.state, self.host, self.result = plan, state, host, None
+
+    def __call__(self):
+        plan = self.plan
+        try:
+            if plan.clock and plan.runs == 0:
+                plan.clock.start()
+            plan.runs += 1
+            self.result = plan.module.run(self.state)
+            return None
+        except BaseException as error:
+            return _caught(plan.path, error)
+
+
+def bind_device(plan, raw, host):
+    try:
+        state = plan.module.prepare(plan.problem, _tensors(raw, True))
+        return OK, "", Launch(plan, state, _tensors(host))
+    except BaseException as error:
+        return _caught(plan.path, error)
+
+
+def stop(plan):
+    """All runs have been started. Answers with whether a clock of the adapter's times them."""
+    try:
+        if plan.clock:
+            plan.clock.stop()
+        plan.runs, plan.timed = 0, plan.runs
+        return OK, "", plan.clock is not None
+    except BaseException as error:
+        return _caught(plan.path, error)
+
+
+def elapsed(plan, own):
+    """Nanoseconds of one run: by the plugin's events, or the adapter's clock."""
+    try:
+        return OK, "", float(plan.clock.ns()) / max(1, plan.timed) if plan.clock else own
+    except BaseException as error:
+        return _caught(plan.path, error)
+
+
+def fetch(launch):
+    """The results that `run` returned; those that it wrote in place are there already."""
+    try:
+        if launch.result is not None:
+            _store(launch.host, launch.result, CUDA)
+        return OK, ""
+    except BaseException as error:
+        return _caught(launch.plan.path, error)
+
+
+def allocated():
+    """(known, peak bytes): what libraries have taken of the device beyond the operands."""
+    try:
+        for module in _modules.values():
+            if hasattr(module, "allocated"):
+                return 1, int(module.allocated())
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_initialized():
+            return 1, torch.cuda.max_memory_allocated()
+    except Exception as error:
+        _caught("allocated", error)
+    return 0, 0

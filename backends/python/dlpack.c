@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cuda/transfer.h"
+#include "attnbench/problem.h"
 #include "python.h"
 
-enum { DEVICE_CPU = 1, READ_ONLY = 1 };
+enum { DEVICE_CPU = 1, DEVICE_CUDA = 2, READ_ONLY = 1 };
 
 struct dl_tensor {
     void *data;
@@ -88,8 +90,6 @@ static int read_tensor(unsigned long long pointer, unsigned code, unsigned bits,
         return -1;
     }
     tensor->data = (void *)(uintptr_t)pointer;
-    tensor->device_type = DEVICE_CPU;
-    tensor->device_id = 0;
     tensor->ndim = rank;
     tensor->code = (uint8_t)code;
     tensor->bits = (uint8_t)bits;
@@ -98,16 +98,17 @@ static int read_tensor(unsigned long long pointer, unsigned code, unsigned bits,
     return py.ErrorOccurred() ? -1 : 0;
 }
 
-/* export_tensor(pointer, code, bits, shape, strides, readonly, versioned) -> capsule */
+/* export_tensor(pointer, code, bits, shape, strides, device_type, device_id, readonly, versioned)
+ * -> capsule */
 static PyObject *export_tensor(PyObject *self, PyObject *args)
 {
     unsigned long long pointer;
     unsigned code, bits;
     PyObject *shape, *strides;
-    int readonly, versioned;
+    int type, index, readonly, versioned;
     (void)self;
-    if (!py.ParseTuple(args, "KIIOOii", &pointer, &code, &bits, &shape, &strides, &readonly,
-                       &versioned))
+    if (!py.ParseTuple(args, "KIIOOiiii", &pointer, &code, &bits, &shape, &strides, &type, &index,
+                       &readonly, &versioned))
         return NULL;
     struct export_block *block = calloc(1, sizeof(*block));
     if (!block)
@@ -120,6 +121,8 @@ static PyObject *export_tensor(PyObject *self, PyObject *args)
         free(block);
         return NULL;
     }
+    tensor->device_type = type;
+    tensor->device_id = index;
     if (versioned) {
         block->managed.versioned.major = 1;
         block->managed.versioned.flags = readonly ? READ_ONLY : 0;
@@ -173,23 +176,54 @@ static bool same_shape(const struct dl_tensor *a, const struct dl_tensor *b)
            (a->ndim == 0 || memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof(*a->shape)) == 0);
 }
 
-/* copy_from(capsule, pointer, code, bits, shape, strides) -> None: the array of a capsule, which
- * stays its owner's, into an operand of the same shape and type. */
+/* What lies on the device, with strides of its own: a copy on the host first. Returns 0, or -1 with
+ * a Python error set. */
+static int copy_of_device(const struct dl_tensor *to, const struct dl_tensor *from,
+                          const int64_t *strides, uint32_t dtype)
+{
+    char why[256] = "strides on the device must not be negative";
+    struct attn_tensor host = {.dtype = dtype, .rank = (uint32_t)from->ndim};
+    for (int axis = 0; axis < from->ndim; axis++) {
+        host.shape[axis] = from->shape[axis];
+        host.stride[axis] = strides[axis];
+    }
+    const int64_t span = attn_problem_span(&host);
+    void *staging = span > 0 ? malloc(attn_transfer_staging(&host)) : NULL;
+    host.data = span > 0 ? malloc((size_t)span) : NULL;
+    int result = span > 0 ? ATTN_OUT_OF_MEMORY : ATTN_FAILED;
+    if (staging && host.data)
+        result = attn_transfer_out(&host, (const char *)from->data + from->byte_offset, staging,
+                                   why, sizeof(why));
+    if (result == ATTN_OK)
+        copy_axis(to->data, to->strides, host.data, strides, to->shape, to->ndim, to->bits / 8);
+    else if (result == ATTN_OUT_OF_MEMORY)
+        py.NoMemory();
+    else
+        py.SetError(*py.BufferError, why);
+    free(staging);
+    free(host.data);
+    return result == ATTN_OK ? 0 : -1;
+}
+
+/* copy_from(capsule, pointer, code, bits, shape, strides, device_type, dtype) -> None: the array of
+ * a capsule, which stays its owner's, into an operand of the same shape and type on the host. */
 static PyObject *copy_from(PyObject *self, PyObject *args)
 {
     int64_t extents[3 * ATTN_MAX_RANK];
     struct dl_tensor to = {.shape = extents, .strides = extents + ATTN_MAX_RANK};
     unsigned long long pointer;
-    unsigned code, bits;
+    unsigned code, bits, dtype;
+    int type;
     PyObject *capsule, *shape, *strides;
     (void)self;
-    if (!py.ParseTuple(args, "OKIIOO", &capsule, &pointer, &code, &bits, &shape, &strides) ||
+    if (!py.ParseTuple(args, "OKIIOOiI", &capsule, &pointer, &code, &bits, &shape, &strides, &type,
+                       &dtype) ||
         read_tensor(pointer, code, bits, shape, strides, &to) != 0)
         return NULL;
     const struct dl_tensor *from = tensor_of(capsule);
     const char *wrong = NULL;
-    if (!from || from->device_type != DEVICE_CPU)
-        wrong = "is not an array in host memory";
+    if (!from || from->device_type != type)
+        wrong = type == DEVICE_CPU ? "is not an array in host memory" : "is not on the device";
     else if (!same_shape(from, &to))
         wrong = "has another shape";
     else if (from->code != to.code || from->bits != to.bits || from->lanes != 1)
@@ -204,9 +238,14 @@ static PyObject *copy_from(PyObject *self, PyObject *args)
         step *= to.shape[axis] > 0 ? to.shape[axis] : 1;
         count *= to.shape[axis];
     }
-    if (count > 0)
-        copy_axis(to.data, to.strides, (const char *)from->data + from->byte_offset,
-                  from->strides ? from->strides : dense, to.shape, to.ndim, bits / 8);
+    const int64_t *from_strides = from->strides ? from->strides : dense;
+    if (count > 0 && type != DEVICE_CPU) {
+        if (copy_of_device(&to, from, from_strides, dtype) != 0)
+            return NULL;
+    } else if (count > 0) {
+        copy_axis(to.data, to.strides, (const char *)from->data + from->byte_offset, from_strides,
+                  to.shape, to.ndim, bits / 8);
+    }
     py.IncRef(py.None);
     return py.None;
 }

@@ -35,6 +35,7 @@ static const struct {
     {"PyTuple_Size", AT(TupleSize)},
     {"PyLong_FromLongLong", AT(LongFrom)},
     {"PyLong_AsLongLong", AT(LongAs)},
+    {"PyFloat_AsDouble", AT(FloatAs)},
     {"PyCFunction_NewEx", AT(NewFunction)},
     {"PyCapsule_New", AT(NewCapsule)},
     {"PyCapsule_GetPointer", AT(CapsulePointer)},
@@ -69,12 +70,22 @@ static int resolve(char *why, size_t size)
     return 0;
 }
 
+/* What the worker has set since Python read the environment. */
+static int tell_environment(PyObject *helper)
+{
+    const char *folder = getenv("TMPDIR");
+    PyObject *done = folder ? py.CallMethod(helper, "environment", "ss", "TMPDIR", folder) : NULL;
+    if (done)
+        py.DecRef(done);
+    return folder && !done ? -1 : 0;
+}
+
 static int start(PyObject **helper, char *why, size_t size)
 {
     if (resolve(why, size) != 0)
         return ATTN_NO_DEVICE;
     *helper = py.ImportModule("attnbench_python");
-    if (*helper && attn_python_offer(*helper) == 0)
+    if (*helper && attn_python_offer(*helper) == 0 && tell_environment(*helper) == 0)
         return ATTN_OK;
     *helper = NULL;
     if (py.ErrorOccurred())

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* operands.c - problems and tensors as tuples, which attnbench_python makes objects of. */
+/* operands.c - problems, tensors and services as tuples, which attnbench_python makes objects of.
+ */
 #include "python.h"
 
 static PyObject *extents(const int64_t *values, uint32_t n)
@@ -38,4 +39,14 @@ PyObject *attn_python_problem(const struct attn_problem *p)
         (long long)p->weight_fn, (long long)p->chunk, p->lin_scale, (long long)p->landmarks,
         (long long)p->iterations, (long long)p->rounds, (long long)p->buckets,
         attn_python_tensors(p->tensors, p->n_tensors));
+}
+
+PyObject *attn_python_services(const struct attn_services *services, int device)
+{
+    PyObject *options = py.NewTuple((intptr_t)services->n_options);
+    for (uint32_t o = 0; options && o < services->n_options; o++)
+        py.SetTupleItem(
+            options, (intptr_t)o,
+            py.BuildValue("(ss)", services->options[o].key, services->options[o].value));
+    return py.BuildValue("(IiN)", services->threads, device, options);
 }

@@ -5,17 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cuda/gpu.h"
 #include "python.h"
 
-struct plan {
-    PyObject *helper; /* borrowed: it lives as long as the process */
-    PyObject *object;
-    char source[256]; /* of numerics, for as long as the plan */
-};
-
-/* Reads an answer (code, sentence, ...). If the code is ATTN_OK, *made becomes a new reference to
- * its third element. Drops the answer. */
-static int judge(PyObject *answer, PyObject **made, char *why, size_t size)
+int attn_python_judge(PyObject *answer, PyObject **made, char *why, size_t size)
 {
     int code = ATTN_FAILED;
     const char *sentence = "attnbench_python gave no answer; the log says why";
@@ -46,13 +39,20 @@ static void take_text(PyObject *answer, char *text, size_t size)
         py.DecRef(answer);
 }
 
-int attn_python_probe(const struct attn_adapter *adapter, char *why, size_t size)
+int attn_python_probe(const struct attn_adapter *adapter, const struct attn_services *services,
+                      char *why, size_t size)
 {
     PyObject *helper;
-    const int result = attn_python_start(&helper, why, size);
+    int result = attn_python_start(&helper, why, size);
+    if (result == ATTN_OK && adapter->device[0] && !attn_adapter_on_device(adapter)) {
+        snprintf(why, size, "DEVICE is '%s', and only 'cuda' is known", adapter->device);
+        result = ATTN_NO_DEVICE;
+    }
+    if (result == ATTN_OK && attn_adapter_on_device(adapter))
+        result = attn_gpu_open(services, why, size);
     if (result != ATTN_OK)
         return result;
-    return judge(py.CallMethod(helper, "probe", "s", adapter->path), NULL, why, size);
+    return attn_python_judge(py.CallMethod(helper, "probe", "s", adapter->path), NULL, why, size);
 }
 
 void attn_python_version(const struct attn_adapter *adapter, char *text, size_t size)
@@ -62,6 +62,16 @@ void attn_python_version(const struct attn_adapter *adapter, char *text, size_t 
     text[0] = 0;
     if (attn_python_start(&helper, why, sizeof(why)) == ATTN_OK)
         take_text(py.CallMethod(helper, "version", "s", adapter->path), text, size);
+    const size_t at = strlen(text);
+    if (attn_adapter_on_device(adapter) && at + 2 < size) {
+        memcpy(text + at, ", ", sizeof(", "));
+        attn_gpu_version(text + at + 2, size - at - 2);
+    }
+}
+
+static int device_of(const struct attn_adapter *adapter)
+{
+    return attn_adapter_on_device(adapter) ? attn_gpu_index() : -1;
 }
 
 int attn_python_supports(const struct attn_adapter *adapter, const struct attn_problem *problem,
@@ -75,9 +85,10 @@ int attn_python_supports(const struct attn_adapter *adapter, const struct attn_p
     const int result = attn_python_start(&helper, why, size);
     if (result != ATTN_OK)
         return result;
-    return judge(py.CallMethod(helper, "supports", "sNI", adapter->path,
-                               attn_python_problem(problem), services->threads),
-                 NULL, why, size);
+    return attn_python_judge(py.CallMethod(helper, "supports", "sNN", adapter->path,
+                                           attn_python_problem(problem),
+                                           attn_python_services(services, device_of(adapter))),
+                             NULL, why, size);
 }
 
 int attn_python_create(const struct attn_adapter *adapter, const struct attn_problem *problem,
@@ -87,25 +98,32 @@ int attn_python_create(const struct attn_adapter *adapter, const struct attn_pro
     int result = attn_python_start(&helper, why, size);
     if (result != ATTN_OK)
         return result;
-    struct plan *made = calloc(1, sizeof(*made));
+    struct attn_python_plan *made = calloc(1, sizeof(*made));
     if (!made) {
         snprintf(why, size, "no memory for a plan");
         return ATTN_OUT_OF_MEMORY;
     }
     made->helper = helper;
-    result = judge(py.CallMethod(helper, "create", "sNI", adapter->path,
-                                 attn_python_problem(problem), services->threads),
-                   &made->object, why, size);
+    made->services = services;
+    if (attn_adapter_on_device(adapter))
+        result = attn_gpu_queue_default(&made->queue, why, size);
     if (result == ATTN_OK)
+        result = attn_python_judge(
+            py.CallMethod(helper, "create", "sNN", adapter->path, attn_python_problem(problem),
+                          attn_python_services(services, device_of(adapter))),
+            &made->object, why, size);
+    if (result == ATTN_OK) {
         *plan = made;
-    else
+    } else {
+        attn_gpu_queue_destroy(made->queue);
         free(made);
+    }
     return result;
 }
 
 void attn_python_numerics(const void *plan, struct attn_numerics *n)
 {
-    struct plan *p = (struct plan *)plan;
+    struct attn_python_plan *p = (struct attn_python_plan *)plan;
     const uint32_t struct_size = n->struct_size;
     const char *source = NULL;
     long long key_tile = 0, chain = 0, splits = 0, decay_chunk = 0, grad_chain = 0, query_tile = 0;
@@ -140,9 +158,9 @@ void attn_python_numerics(const void *plan, struct attn_numerics *n)
 int attn_python_bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors,
                      void **binding, char *why, size_t size)
 {
-    struct plan *p = plan;
+    struct attn_python_plan *p = plan;
     PyObject *made;
-    const int result = judge(
+    const int result = attn_python_judge(
         py.CallMethod(p->helper, "bind", "ON", p->object, attn_python_tensors(tensors, n_tensors)),
         &made, why, size);
     if (result == ATTN_OK)
@@ -154,7 +172,7 @@ int attn_python_run(void *binding, char *why, size_t size)
 {
     PyObject *answer = py.CallObject(binding, NULL);
     if (answer != py.None)
-        return judge(answer, NULL, why, size);
+        return attn_python_judge(answer, NULL, why, size);
     py.DecRef(answer);
     return ATTN_OK;
 }
@@ -166,13 +184,14 @@ void attn_python_release(void *binding)
 
 void attn_python_describe(const void *plan, char *text, size_t size)
 {
-    const struct plan *p = plan;
+    const struct attn_python_plan *p = plan;
     take_text(py.CallMethod(p->helper, "describe", "O", p->object), text, size);
 }
 
 void attn_python_destroy(void *plan)
 {
-    struct plan *p = plan;
+    struct attn_python_plan *p = plan;
     py.DecRef(p->object);
+    attn_gpu_queue_destroy(p->queue);
     free(p);
 }

@@ -77,6 +77,18 @@ struct attn_plugin listed = {
     .backends = table,
 };
 
+static void put_on_device(struct attn_backend *backend)
+{
+    backend->bind = attn_python_device_bind;
+    backend->run = attn_python_device_run;
+    backend->enqueue = attn_python_device_enqueue;
+    backend->wait = attn_python_device_wait;
+    backend->time_device = attn_python_device_time;
+    backend->fetch = attn_python_device_fetch;
+    backend->release = attn_python_device_release;
+    backend->device = attn_python_device_ask;
+}
+
 /* Runs within dlopen, before the loader looks at the table. */
 __attribute__((constructor)) static void list_adapters(void)
 {
@@ -97,7 +109,11 @@ __attribute__((constructor)) static void list_adapters(void)
             .release = attn_python_release,
             .describe = attn_python_describe,
             .destroy = attn_python_destroy,
+            .options = adapters[a].options,
+            .n_options = adapters[a].n_options,
         };
+        if (attn_adapter_on_device(&adapters[a]))
+            put_on_device(&backends[a]);
         table[a] = &backends[a];
     }
 }

@@ -4,6 +4,7 @@
 #ifndef ATTN_PYTHON_H
 #define ATTN_PYTHON_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,12 +15,21 @@
 /* One for each instance of slots_template.h, and no more than the harness lists of a plugin. */
 #define ATTN_ADAPTERS_MAX 16
 
+/* Options of one adapter, `device` of those on a GPU included. */
+#define ATTN_ADAPTER_OPTIONS_MAX 4
+
 struct attn_adapter {
     char name[32]; /* of the file, and of the backend */
     char path[4096];
     char description[128];
     uint32_t exactness; /* enum attn_exactness */
+    char device[16];    /* what DEVICE says; "": the host */
+    uint32_t n_options;
+    struct attn_option_spec options[ATTN_ADAPTER_OPTIONS_MAX];
+    char text[ATTN_ADAPTER_OPTIONS_MAX][4][128]; /* that options point to */
 };
+
+bool attn_adapter_on_device(const struct attn_adapter *adapter);
 
 /* Fills `adapters` from the folders of ATTNBENCH_PYTHON_ADAPTERS (joined by ':'), then from the one
  * beside the plugin; the first of a name counts. ATTNBENCH_PYTHON_BACKENDS, where set, lists the
@@ -51,6 +61,7 @@ struct attn_python {
     intptr_t (*TupleSize)(PyObject *tuple);
     PyObject *(*LongFrom)(long long value);
     long long (*LongAs)(PyObject *object);
+    double (*FloatAs)(PyObject *object);
     PyObject *(*NewFunction)(void *definition, PyObject *self, PyObject *module);
     PyObject *(*NewCapsule)(void *pointer, const char *name, void (*destructor)(PyObject *));
     void *(*CapsulePointer)(PyObject *capsule, const char *name);
@@ -76,6 +87,8 @@ int attn_python_start(PyObject **helper, char *why, size_t size);
 /* New references; NULL with a Python error set. */
 PyObject *attn_python_problem(const struct attn_problem *problem);
 PyObject *attn_python_tensors(const struct attn_tensor *tensors, uint32_t n);
+/* (threads, index of the device or -1, ((key, value), ...) of the options that were given) */
+PyObject *attn_python_services(const struct attn_services *services, int device);
 
 /* --- dlpack.c: functions that attnbench_python is given --- */
 
@@ -84,7 +97,22 @@ int attn_python_offer(PyObject *helper);
 
 /* --- plan.c: the slots behind the table, each for one adapter --- */
 
-int attn_python_probe(const struct attn_adapter *adapter, char *why, size_t size);
+struct attn_python_plan {
+    PyObject *helper; /* borrowed: it lives as long as the process */
+    PyObject *object;
+    const struct attn_services *services;
+    void *queue;      /* of adapters on a device: marks on its default stream; else NULL */
+    uint32_t runs;    /* since the last wait */
+    uint32_t unseen;  /* waits in a row after which most of the work was still to come */
+    char source[256]; /* of numerics, for as long as the plan */
+};
+
+/* Reads an answer (code, sentence, ...). If the code is ATTN_OK, *made becomes a new reference to
+ * its third element. Drops the answer. */
+int attn_python_judge(PyObject *answer, PyObject **made, char *why, size_t size);
+
+int attn_python_probe(const struct attn_adapter *adapter, const struct attn_services *services,
+                      char *why, size_t size);
 void attn_python_version(const struct attn_adapter *adapter, char *text, size_t size);
 int attn_python_supports(const struct attn_adapter *adapter, const struct attn_problem *problem,
                          const struct attn_services *services, char *why, size_t size);
@@ -97,5 +125,17 @@ int attn_python_run(void *binding, char *why, size_t size);
 void attn_python_release(void *binding);
 void attn_python_describe(const void *plan, char *text, size_t size);
 void attn_python_destroy(void *plan);
+
+/* --- device.c: the slots of adapters on a device, in place of those above or beside them --- */
+
+int attn_python_device_bind(void *plan, const struct attn_tensor *tensors, uint32_t n_tensors,
+                            void **binding, char *why, size_t size);
+int attn_python_device_run(void *binding, char *why, size_t size);
+int attn_python_device_enqueue(void *binding, char *why, size_t size);
+int attn_python_device_wait(void *binding, char *why, size_t size);
+int attn_python_device_time(void *binding, double *ns, char *why, size_t size);
+int attn_python_device_fetch(void *binding, char *why, size_t size);
+void attn_python_device_release(void *binding);
+void attn_python_device_ask(struct attn_device *device);
 
 #endif

@@ -10,8 +10,7 @@
 
 static int OWN(probe_)(const struct attn_services *services, char *why, size_t size)
 {
-    (void)services;
-    return attn_python_probe(&adapters[SLOT], why, size);
+    return attn_python_probe(&adapters[SLOT], services, why, size);
 }
 
 static void OWN(version_)(char *text, size_t size)
