@@ -6,7 +6,8 @@
 #   scripts/gpu.sh [-o REPORT] [attnbench bench options...]      e.g. scripts/gpu.sh --budget 20m
 #
 # Takes two to three hours, by an estimate from the processor's part of it: half of them timing, which
-# --budget shortens. cuBLAS and cuDNN come from PyPI, 1.2 GB, where the machine has none.
+# --budget shortens. cuBLAS and cuDNN come from PyPI, 1.2 GB, where the machine has none. Adapters in
+# Python take part if ATTNBENCH_PYTHON names an environment with PyTorch for the GPU.
 #
 # Leaves the runs and logs in results/DATE-gpu, the report in REPORT (reports/gpu-NAME). The exit code
 # is that of the first step that failed; 6, at once, where cuda_flash cannot run. For tests: GPU_BUILD
@@ -80,8 +81,9 @@ find_libraries() {
 choose() {
     "$attnbench" list backends "${plugin[@]}" --json | python3 -c '
 import json, sys
+peers = "torch_cuda", "flash_attn", "flashinfer", "triton"
 for b in json.load(sys.stdin):
-    if b["name"].startswith("cuda_"):
+    if b["name"].startswith("cuda_") or b["name"] in peers:
         print(b["name"]) if b["available"] else print(b["name"] + ":", b["reason"], file=sys.stderr)' \
         2>"$out/left-out.txt"
 }
@@ -137,10 +139,13 @@ out=results/$(date -u +%Y%m%d-%H%M%S)-gpu
 [ -z "${GPU_CASES:-}" ] || out=$(mktemp -d)
 mkdir -p "$out"
 
-all=() ours=()
+all=() ours=() peers=()
 for name in $(choose); do
-    all+=(-b "$name")
-    [ "$name" = cuda_cudnn ] || ours+=(-b "$name")
+    case $name in
+    cuda_cudnn) all+=(-b "$name") ;;
+    cuda_*) all+=(-b "$name") ours+=(-b "$name") ;;
+    *) peers+=(-b "$name") ;;
+    esac
 done
 while read -r line; do say "left out: $line"; done <"$out/left-out.txt"
 if [[ " ${ours[*]} " != *" cuda_flash "* ]] && [ -z "${GPU_PLUGIN:-}" ]; then
@@ -157,6 +162,8 @@ fi
 # 50 runs where a run takes less than 5 ms.
 step small "$attnbench" verify "${plugin[@]}" "${all[@]}" -o "$out/small" "${small[@]}"
 step matrix "$attnbench" verify "${plugin[@]}" "${all[@]}" -o "$out/matrix" "${large[@]}"
+# Libraries in Python, on what they do: a NaN that they let through is not ours to judge.
+[ ${#peers[@]} = 0 ] || step peers "$attnbench" verify "${peers[@]}" --fills none -o "$out/peers" "${large[@]}"
 [ -n "${GPU_CASES:-}" ] || step suite "$attnbench" verify "${all[@]}" -o "$out/suite"
 
 if sanitizer=$(find_sanitizer) && [ -n "$sanitizer" ]; then
@@ -167,7 +174,7 @@ else
     echo "compute-sanitizer: not installed; races and bad accesses were not looked for" >>"$out/left-out.txt"
 fi
 
-step bench "$attnbench" bench "${plugin[@]}" "${all[@]}" -o "$out/bench" --run-limit 0 "$@" "${timed[@]}"
+step bench "$attnbench" bench "${plugin[@]}" "${all[@]}" "${peers[@]}" -o "$out/bench" --run-limit 0 "$@" "${timed[@]}"
 step report write_report
 say "runs and logs are in $out"
 say "${failed:+failed:}${failed:-all steps passed}"

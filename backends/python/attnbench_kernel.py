@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """attnbench_kernel - a Python function f(q, k, v, p) as an adapter. The package `attnbench` writes
 the adapter, four lines that name the function; what it declares is its attribute __attnbench__."""
+import functools
+import importlib
 import importlib.util
 import os
 import sys
@@ -141,6 +143,40 @@ class Torch:
         view.copy_(result)
 
 
+class OnDevice:
+    """Arrays of a library that has them on the GPU: views of operands there, and results that stay there
+    until they are fetched."""
+
+    def __init__(self, name, problem):
+        library = importlib.import_module(name)
+        self.name, self.library = name, library
+        if name == "torch":
+            library.cuda.set_device(problem.device)
+            library.set_grad_enabled(False)
+        elif name == "cupy":
+            library.cuda.Device(problem.device).use()
+        elif name == "jax" and problem.dtype == "float64":
+            library.config.update("jax_enable_x64", True)
+
+    def refuses(self, problem):
+        if self.name == "cupy" and problem.dtype == "bfloat16":
+            return "CuPy has no bf16"
+        if self.name == "jax" and not all(t.dense for t in problem.tensors.values()):
+            return "JAX takes dense arrays only"
+        return None
+
+    def view(self, tensor):
+        library = self.library.dlpack if self.name == "jax" else self.library
+        return library.from_dlpack(tensor.viewed("uint8") if tensor.dtype == "bool" else tensor)
+
+    def give(self, view, tensor):
+        return view != 0 if tensor.dtype == "bool" else view
+
+    def done(self, results):
+        """JAX computes on streams of its own, which no event here sees."""
+        return self.library.block_until_ready(results) if self.name == "jax" else results
+
+
 ARRAYS = {"numpy": NumPy, "torch": Torch, "jax": Jax, "cupy": CuPy}
 
 
@@ -174,6 +210,11 @@ class Kernel:
         self.declared = getattr(self.function, "__attnbench__", {})
         name = self.declared.get("arrays") or library_of(self.function)
         self.library = ARRAYS[name]
+        self.device = self.declared.get("device")
+        if self.device:
+            if name not in LIBRARIES:
+                raise ValueError(f"device='{self.device}' wants arrays of {', '.join(LIBRARIES)}, not of {name}")
+            self.library = functools.partial(OnDevice, name)
 
     def features(self, problem):
         found = set(problem.features)
@@ -182,6 +223,9 @@ class Kernel:
         return found
 
     def supports(self, problem):
+        if bool(self.device) != (problem.device is not None):
+            raise ValueError("device='cuda' must stand in the decorator of the function, or of the line that "
+                             "makes its decorator, to be found in the source")
         if problem.op != "attention":
             return f"it does not do {problem.op}"
         types_ = self.declared.get("dtypes", ("f32",))
@@ -209,7 +253,11 @@ class Kernel:
         for role in p.outputs:
             if result.get(role) is None:
                 raise ValueError(f"the case wants {', '.join(p.outputs)}; {role} was not returned")
+        if self.device:
+            return library.done({role: result[role] for role in p.outputs})
+        for role in p.outputs:
             library.take(role, result[role], views[role], tensors[role])
+        return None
 
     def numerics(self, problem):
         given = self.declared.get("numerics", {})

@@ -2,6 +2,7 @@
 """What a test says of a function (kernel) and of cases, and functions as backends of the program."""
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
 import inspect
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
 
@@ -21,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 DTYPES = ("f64", "f32", "f16", "bf16")
 ARRAYS = ("numpy", "torch", "jax", "cupy")
+DEVICES = ("cuda",)
 #: What a kernel may do beyond plain dense attention, and the program's word for it.
 FEATURES: Mapping[str, str] = {
     "causal": "causal", "window": "window", "bottom_right": "bottom_right", "off": "off",
@@ -45,21 +48,26 @@ def _known(words: Iterable[str], legal: Iterable[str], what: str) -> tuple[str, 
 
 def kernel(function: F | None = None, *, dtypes: Iterable[str] = ("f32",),
            features: Iterable[str] = (), numerics: Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
-           | None = None, arrays: str | None = None, name: str | None = None) -> Any:
+           | None = None, arrays: str | None = None, device: str | None = None,
+           name: str | None = None) -> Any:
     """Says what a function f(q, k, v, p) does; the function stays as it is. Cases that ask for other
     types or features are skipped. `numerics` are fields of struct attn_numerics (backend.h), from
     which the error bound is derived; types are "f32" and so on. Without it, sums in f32 and an exp
     within 4 units roundoff are assumed. `arrays` names the library of q, k and v (numpy, torch, jax,
-    cupy); default: the first of torch, jax and cupy that the function's module uses, else numpy."""
+    cupy); default: the first of torch, jax and cupy that the function's module uses, else numpy.
+    `device="cuda"`: q, k, v and what is returned are on the GPU."""
     if function is None:
         return functools.partial(kernel, dtypes=dtypes, features=features, numerics=numerics,
-                                 arrays=arrays, name=name)
+                                 arrays=arrays, device=device, name=name)
     if arrays is not None:
         _known((arrays,), ARRAYS, "arrays")
+    if device is not None:
+        _known((device,), DEVICES, "device")
     setattr(function, "__attnbench__", {
         "dtypes": _known(dtypes, DTYPES, "dtype"),
         "features": tuple(FEATURES[f] for f in _known(features, FEATURES, "feature")),
-        "numerics": {} if numerics is None else numerics, "arrays": arrays, "name": name})
+        "numerics": {} if numerics is None else numerics, "arrays": arrays, "device": device,
+        "name": name})
     return function
 
 
@@ -139,10 +147,12 @@ class Target:
     function: str
     shown: str
     path: tuple[str, ...]
+    device: str | None = None
 
     def adapter(self) -> str:
         title = re.sub(r'["\\\n]', "'", self.shown)
-        return (f'"""{title}"""\nREQUIRES = ()\nimport attnbench_kernel\n'
+        device = f'DEVICE = "{self.device}"\n' if self.device else ""
+        return (f'"""{title}"""\nREQUIRES = ()\n{device}import attnbench_kernel\n'
                 f"supports, prepare, run, numerics = attnbench_kernel.adapter(\n"
                 f"    {self.file!r}, {self.module!r}, {self.function!r}, {list(self.path)!r})\n")
 
@@ -161,6 +171,41 @@ def _root_of(file: str) -> tuple[str, str]:
     return folder, ".".join(names)
 
 
+def _device_in(file: str, function: str) -> str | None:
+    """What the source of a function says of its device: the program must know before it is imported."""
+    try:
+        tree = ast.parse(Path(file).read_bytes(), file)
+    except (OSError, SyntaxError, ValueError):
+        return None  # said when it is imported
+
+    def device(call: ast.AST) -> str | None:
+        words = {k.arg: k.value for k in call.keywords} if isinstance(call, ast.Call) else {}
+        value = words.get("device")
+        return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+    made = {name.id: device(node.value) for node in tree.body if isinstance(node, ast.Assign)
+            for name in node.targets if isinstance(name, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == function.split(".")[-1]:
+            for mark in node.decorator_list:
+                found = made.get(mark.id) if isinstance(mark, ast.Name) else device(mark)
+                if found in DEVICES:
+                    return found
+    return made.get(function) if made.get(function) in DEVICES else None
+
+
+def _file_of(module: str) -> str:
+    """Where a module is, without running anything of it or of its packages."""
+    path: Sequence[str] = [os.getcwd(), *sys.path]
+    origin = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, path)
+        if not spec:
+            return ""
+        path, origin = spec.submodule_search_locations or [], spec.origin
+    return origin or ""
+
+
 def named(text: str) -> Target | None:
     """FILE.py::FUNCTION or MODULE:FUNCTION; None: it is neither."""
     match = _TEXT.fullmatch(text)
@@ -169,9 +214,9 @@ def named(text: str) -> Target | None:
     if match["file"]:
         root, module = _root_of(match["file"])
         return Target(_backend_name(match["of_file"]), os.path.abspath(match["file"]), module,
-                      match["of_file"], text, (root, os.getcwd()))
+                      match["of_file"], text, (root, os.getcwd()), _device_in(match["file"], match["of_file"]))
     return Target(_backend_name(match["of_module"]), "", match["module"], match["of_module"], text,
-                  (os.getcwd(),))
+                  (os.getcwd(),), _device_in(_file_of(match["module"]), match["of_module"]))
 
 
 def _of_function(function: Callable[..., Any]) -> Target:
@@ -187,7 +232,8 @@ def _of_function(function: Callable[..., Any]) -> Target:
     shown = f"{file if here.startswith('..') else here}::{name}"
     path = tuple(os.path.abspath(folder or ".") for folder in sys.path)
     declared = getattr(function, "__attnbench__", {})
-    return Target(declared.get("name") or _backend_name(name), file, module, name, shown, path)
+    return Target(declared.get("name") or _backend_name(name), file, module, name, shown, path,
+                  declared.get("device"))
 
 
 def target(which: Union[Callable[..., Any], str]) -> Target | None:

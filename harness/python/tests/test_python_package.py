@@ -236,6 +236,28 @@ class Package(Case):
         for word in _kernel.FEATURES.values():
             self.assertIn(f'"{word}"', text)
 
+    def test_a_device_is_read_from_the_source(self):
+        """And without one a function on it is skipped, with the reason."""
+        lines = ("import attnbench\nonly = attnbench.kernel(device='cuda', arrays='torch')\nnone = attnbench.kernel()\n"
+                 "@attnbench.kernel(dtypes='f16', device='cuda')\ndef straight(q, k, v, p):\n    return q\n"
+                 "@only\ndef through(q, k, v, p):\n    return q\n@none\ndef host(q, k, v, p):\n    return q\n")
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "on_device.py")
+            with open(file, "w", encoding="ascii") as text:
+                text.write(lines)
+            for name, device in (("straight", "cuda"), ("through", "cuda"), ("host", None)):
+                for which in (f"{file}::{name}", f"on_device:{name}"):
+                    sys.path.insert(0, folder)
+                    found = attnbench._kernel.named(which)
+                    sys.path.remove(folder)
+                    self.assertEqual(found.device, device, which)
+                    self.assertEqual('DEVICE = "cuda"\n' in found.adapter(), device is not None)
+            if not os.path.exists("/dev/nvidiactl"):
+                with self.assertRaisesRegex(attnbench.Unsupported, "no CUDA driver is installed"):
+                    attnbench.verify(f"{file}::straight", "s=4 d=4 dtype=f16")
+        with self.assertRaisesRegex(ValueError, "device 'cuda:0' is none of cuda"):
+            attnbench.kernel(device="cuda:0")(len)
+
     def test_a_run_that_was_cut_off_is_read(self):
         with open("cut.ndjson", "w", encoding="ascii") as file:
             file.write('{"type":"verify","status":"pass"}\n{"type":"ver')
