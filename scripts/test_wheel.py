@@ -100,6 +100,9 @@ class Wheel(unittest.TestCase):
                       found["numpy"]["version"])
         if not found["onednn"]["available"]:
             self.assertIn("libdnnl", found["onednn"]["reason"])
+        if not os.path.exists("/dev/nvidiactl"):
+            self.assertEqual(found["torch_cuda"]["reason"],
+                             "no CUDA driver is installed (libcuda.so.1 cannot be opened)")
 
     def test_every_verb(self):
         verbs = set(re.findall(r"(?m)^ *(?:usage: )?attnbench ([a-z][a-z-]+)", self.attnbench("--help")))
@@ -114,6 +117,13 @@ class Wheel(unittest.TestCase):
         self.assertTrue(os.path.isfile(os.path.join(self.folder, "report", "index.html")))
         self.attnbench("run", "-b", "naive", *quick, "s=9 d=8", "-o", "two")
         self.attnbench("compare", "one", "one")
+        with open(os.path.join(self.folder, "one.json"), "w", encoding="utf-8") as file:
+            file.write(self.attnbench("export", "one", "--format", "google-benchmark"))
+        self.attnbench("import", "one.json", "-o", "three")
+        self.attnbench("bench", "-b", "naive", *quick, "--shard", "1/1", "s=9 d=8", "-o", "shard")
+        self.attnbench("merge", "-o", "merged", "shard")
+        self.attnbench("verify", "-b", "naive", "--statement", "naive.md", "s=9 d=8")
+        self.attnbench("statement", "check", "naive.md")
         self.attnbench("history", "rebuild", ".", "--index", "index.db")
         self.attnbench("doctor")
         self.attnbench("new-backend", "own", "-o", ".")

@@ -19,7 +19,7 @@ venv=.deps/wheel list=scripts/requirements-wheel.txt
 if [ ! -e $venv/.made ] || [ $list -nt $venv/.made ]; then
     say "fetching build tools into $venv"
     /usr/bin/python3 -m venv $venv
-    $venv/bin/pip install -q --disable-pip-version-check --no-deps -r $list
+    $venv/bin/python3 -m pip install -q --disable-pip-version-check --no-deps -r $list
     touch $venv/.made
 fi
 export PATH=$PWD/$venv/bin:$PATH
@@ -37,7 +37,7 @@ without=(--exclude 'libdnnl.so*' --exclude 'libsycl.so*' --exclude 'libtbb*.so*'
     --exclude 'libOpenCL.so*' --exclude 'libur_*.so*' --exclude 'libumf*.so*'
     --exclude 'libsvml.so*' --exclude 'libimf.so*' --exclude 'libintlc.so*' --exclude 'libirng.so*')
 rm -f "$out"/attnbench-*.whl
-auditwheel repair "${without[@]}" -w "$out" "$raw"/attnbench-*.whl >"$raw/log" 2>&1 ||
+python3 -m auditwheel repair "${without[@]}" -w "$out" "$raw"/attnbench-*.whl >"$raw/log" 2>&1 ||
     { cat "$raw/log" >&2; exit 1; }
 for file in "$out"/attnbench-*; do
     say "$file, $(du -b "$file" | awk '{ printf "%.1f MB", $1 / 1e6 }')"

@@ -268,6 +268,8 @@ class Kernel:
 
 def adapter(file, module, function, path):
     """(supports, prepare, run, numerics). `path` goes before what this Python looks through anyway."""
+    # Else JAX takes most of a GPU's memory for itself, and operands have no room.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     sys.path[:0] = [folder for folder in path if folder not in sys.path]
     kernel = Kernel(file, module, function)
     return kernel.supports, kernel.prepare, kernel.run, kernel.numerics

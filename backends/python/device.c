@@ -124,7 +124,8 @@ int attn_python_device_wait(void *binding, char *why, size_t size)
     result = attn_gpu_wait(plan->queue, why, size);
     if (result != ATTN_OK)
         return result;
-    return own_clock ? attn_gpu_settle(why, size) : settle(plan, (uint32_t)runs, why, size);
+    return own_clock || runs == 0 ? attn_gpu_settle(why, size)
+                                  : settle(plan, (uint32_t)runs, why, size);
 }
 
 int attn_python_device_run(void *binding, char *why, size_t size)

@@ -39,17 +39,24 @@ static void take_text(PyObject *answer, char *text, size_t size)
         py.DecRef(answer);
 }
 
+/* Python, and the device of adapters that want one. */
+static int start(const struct attn_adapter *adapter, const struct attn_services *services,
+                 PyObject **helper, char *why, size_t size)
+{
+    const int result = attn_python_start(helper, why, size);
+    if (result != ATTN_OK || !adapter->device[0])
+        return result;
+    if (attn_adapter_on_device(adapter))
+        return attn_gpu_open(services, why, size);
+    snprintf(why, size, "DEVICE is '%s', and only 'cuda' is known", adapter->device);
+    return ATTN_NO_DEVICE;
+}
+
 int attn_python_probe(const struct attn_adapter *adapter, const struct attn_services *services,
                       char *why, size_t size)
 {
     PyObject *helper;
-    int result = attn_python_start(&helper, why, size);
-    if (result == ATTN_OK && adapter->device[0] && !attn_adapter_on_device(adapter)) {
-        snprintf(why, size, "DEVICE is '%s', and only 'cuda' is known", adapter->device);
-        result = ATTN_NO_DEVICE;
-    }
-    if (result == ATTN_OK && attn_adapter_on_device(adapter))
-        result = attn_gpu_open(services, why, size);
+    const int result = start(adapter, services, &helper, why, size);
     if (result != ATTN_OK)
         return result;
     return attn_python_judge(py.CallMethod(helper, "probe", "s", adapter->path), NULL, why, size);
@@ -82,7 +89,7 @@ int attn_python_supports(const struct attn_adapter *adapter, const struct attn_p
         snprintf(why, size, "the harness is older than this plugin");
         return ATTN_UNSUPPORTED;
     }
-    const int result = attn_python_start(&helper, why, size);
+    const int result = start(adapter, services, &helper, why, size);
     if (result != ATTN_OK)
         return result;
     return attn_python_judge(py.CallMethod(helper, "supports", "sNN", adapter->path,
@@ -95,7 +102,7 @@ int attn_python_create(const struct attn_adapter *adapter, const struct attn_pro
                        const struct attn_services *services, void **plan, char *why, size_t size)
 {
     PyObject *helper;
-    int result = attn_python_start(&helper, why, size);
+    int result = start(adapter, services, &helper, why, size);
     if (result != ATTN_OK)
         return result;
     struct attn_python_plan *made = calloc(1, sizeof(*made));

@@ -22,6 +22,8 @@ def supports(problem):
     if kernel == "flex":
         return cuda.supports(problem, HALF + ("float32",), "causal", "window", "off", "bottom_right",
                              "alibi", "groups", "lse")
+    if kernel != "math" and problem.dk > 256:
+        return "heads are at most 256 wide"
     square = ("bottom_right",) if kernel == "flash" or problem.sq == problem.sk else ()
     more = ("value_width",) if kernel == "math" else ()
     types = HALF + (("float32", "float64") if kernel == "math" else ())
