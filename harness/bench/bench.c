@@ -25,7 +25,7 @@ static json_t *left_there(const struct attn_session *session, const char *name)
 {
     char path[ATTN_PATH_MAX];
     return session->earlier && attn_path_join(path, session->folder, name) == 0
-               ? json_load_file(path, 0, NULL)
+               ? attn_json_load(path, 0, NULL)
                : NULL;
 }
 

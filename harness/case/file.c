@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "case/language.h"
+#include "case/regular.h"
 
 struct named_line {
     char name[ATTN_CASE_NAME_MAX];
@@ -21,10 +22,11 @@ struct names {
 /* The whole file, or NULL with the reason. */
 static char *read_file(const char *path, size_t *length, char *why, size_t size)
 {
-    FILE *stream = fopen(path, "rbe");
+    const char *reason;
+    FILE *stream = attn_regular_open(path, &reason);
     char *text = stream ? malloc(ATTN_CASE_FILE_MAX + 1) : NULL;
     if (stream == NULL || text == NULL) {
-        snprintf(why, size, "%s: %s", path, strerror(errno));
+        snprintf(why, size, "%s: %s", path, stream ? strerror(errno) : reason);
         goto out;
     }
     *length = fread(text, 1, ATTN_CASE_FILE_MAX + 1, stream);

@@ -46,9 +46,9 @@ static enum attn_exit print_screen(const struct attn_command *c, const struct at
         .report = report};
     char why[1024], path[ATTN_PATH_MAX];
     if (attn_path_join(path, session->folder, "machine.json") == 0)
-        run.machine = json_load_file(path, 0, NULL);
+        run.machine = attn_json_load(path, 0, NULL);
     if (attn_path_join(path, session->folder, "matrix.json") == 0)
-        run.matrix = json_load_file(path, 0, NULL);
+        run.matrix = attn_json_load(path, 0, NULL);
     snprintf(run.path, sizeof run.path, "%s", session->folder);
     print_troubles(session);
     const int status = attn_screen_put(&run, &screen, stdout, why, sizeof why);

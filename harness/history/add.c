@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "case/regular.h"
 #include "history/folder.h"
 #include "history/history.h"
 
@@ -97,7 +98,8 @@ static bool may_replace(const char *path)
 {
     static const char magic[16] = "SQLite format 3", owner[4] = "attn";
     char header[72] = "";
-    FILE *file = fopen(path, "rb");
+    const char *reason;
+    FILE *file = attn_regular_open(path, &reason);
     if (!file)
         return errno == ENOENT;
     const size_t n = fread(header, 1, sizeof header, file);

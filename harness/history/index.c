@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "history/statement.h"
@@ -95,6 +96,7 @@ int attn_index_open(const char *path, enum attn_index_mode mode, struct attn_ind
     const int flags =
         mode == ATTN_INDEX_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     char name[ATTN_INDEX_TEXT_MAX];
+    struct stat info;
     /* SQLite gives a meaning to names such as ":memory:"; a path with a slash has none. */
     const int n = snprintf(name, sizeof name, "%s%s", strchr(path, '/') ? "" : "./", path);
     if (!*path || n < 0 || (size_t)n >= sizeof name) {
@@ -108,6 +110,11 @@ int attn_index_open(const char *path, enum attn_index_mode mode, struct attn_ind
             "there is no index '%.400s': make one with 'attnbench history add RUN...', or name "
             "another with --index",
             path);
+        return 1;
+    }
+    /* SQLite would wait for the other end of a pipe. */
+    if (stat(name, &info) == 0 && !S_ISREG(info.st_mode)) {
+        snprintf(why, size, "the index '%.400s' is no regular file", path);
         return 1;
     }
     struct attn_index *index = calloc(1, sizeof *index);

@@ -5,20 +5,16 @@
 #include <math.h>
 #include <string.h>
 
+#include "case/text.h"
 #include "report/text.h"
 #include "results/changes.h"
 
-/* A text of a record or of an index, at most `most` bytes of it. A terminal would obey a control
- * character. */
+/* A text of a record or of an index, at most `most` bytes of it. */
 static void put_text(FILE *out, const char *text, size_t most)
 {
-    for (size_t i = 0; text[i] && i < most; i++) {
-        const unsigned char c = (unsigned char)text[i];
-        /* U+0080 to U+009F are control characters, too. */
-        const int control =
-            c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0);
-        fputc(control ? '?' : c, out);
-    }
+    char clean[4096 + 1];
+    attn_text_take(clean, most < sizeof clean ? most + 1 : sizeof clean, text, most);
+    fputs(clean, out);
 }
 
 static void put_field(FILE *out, const json_t *object, const char *key, size_t most)

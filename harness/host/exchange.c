@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "case/text.h"
 #include "host/process.h"
 #include "host/reply.h"
 

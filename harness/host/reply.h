@@ -9,10 +9,6 @@
 #include "host/protocol.h"
 #include "host/types.h"
 
-/* Copies text that came from a worker. Reads at most `from_size` bytes. Control characters and
- * bytes that are not UTF-8 become '?'. */
-void attn_text_take(char *to, size_t size, const char *from, size_t from_size);
-
 /* An outcome with a formatted reason. */
 struct attn_outcome attn_outcome_make(enum attn_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

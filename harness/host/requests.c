@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "case/text.h"
 #include "host/outputs.h"
 #include "host/process.h"
 #include "host/reply.h"

@@ -76,7 +76,7 @@ static int read_object(const char *folder, const char *name, json_t **object, ch
     *object = NULL;
     if (attn_path_join(path, folder, name) || access(path, F_OK) != 0)
         return 0;
-    *object = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    *object = attn_json_load(path, JSON_REJECT_DUPLICATES, &error);
     if (json_is_object(*object))
         return 0;
     snprintf(why, size, "%s, line %d: %s", path, error.line < 1 ? 1 : error.line,

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "case/regular.h"
 #include "merge/machines.h"
 #include "results/journal.h"
 #include "results/kept.h"
@@ -70,10 +71,10 @@ static int write_object(const char *folder, const char *name, const json_t *obje
     return status;
 }
 
-/* All bytes of a file. NULL with errno. */
-static char *read_file(const char *path, size_t *length)
+/* All bytes of a file. NULL with *why one phrase. */
+static char *read_file(const char *path, size_t *length, const char **why)
 {
-    FILE *file = fopen(path, "rbe");
+    FILE *file = attn_regular_open(path, why);
     char *text = NULL;
     if (file && fseeko(file, 0, SEEK_END) == 0) {
         const off_t end = ftello(file);
@@ -86,6 +87,8 @@ static char *read_file(const char *path, size_t *length)
             errno = EIO;
         }
     }
+    if (file && !text)
+        *why = strerror(errno);
     if (file)
         fclose(file);
     return text;
@@ -96,13 +99,14 @@ static char *read_file(const char *path, size_t *length)
 static enum attn_exit copy_file(const char *from, const char *to, char *why, size_t size)
 {
     size_t length, there;
-    char *text = read_file(from, &length);
+    const char *reason;
+    char *text = read_file(from, &length, &reason);
     enum attn_exit code = ATTN_EXIT_OK;
     if (!text) {
-        snprintf(why, size, "%s: %m", from);
+        snprintf(why, size, "%s: %s", from, reason);
         return ATTN_EXIT_USAGE;
     }
-    char *old = access(to, F_OK) == 0 ? read_file(to, &there) : NULL;
+    char *old = access(to, F_OK) == 0 ? read_file(to, &there, &reason) : NULL;
     if (old && (length != there || memcmp(text, old, length) != 0)) {
         snprintf(why, size, "%s differs from that of another run", from);
         code = ATTN_EXIT_USAGE;

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "case/text.h"
+
 int attn_pack_fail(const char *path, char *why, size_t size, const char *format, ...)
 {
     const int used = snprintf(why, size, "%s: ", path);
@@ -14,8 +16,7 @@ int attn_pack_fail(const char *path, char *why, size_t size, const char *format,
         vsnprintf(why + used, size - (size_t)used, format, arguments);
         va_end(arguments);
     }
-    for (char *c = why; size > 0 && *c != '\0'; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    if (size > 0)
+        attn_text_clean(why);
     return -1;
 }

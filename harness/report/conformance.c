@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/text.h"
 #include "report/conformance_text.h"
 #include "report/power.h"
 #include "report/text.h"
@@ -279,6 +280,7 @@ static json_t *load(const char *text, size_t length, enum attn_exit *code, char 
     json_error_t error;
     json_t *s = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
     *code = ATTN_EXIT_USAGE;
+    attn_text_clean(error.text);
     if (!s)
         snprintf(why, size, "line %d of the statement: %s", error.line, error.text);
     else if (attn_field_number(s, "statement") != 1 ||
@@ -288,8 +290,10 @@ static json_t *load(const char *text, size_t length, enum attn_exit *code, char 
         json_t *seal = seal_of(s);
         const bool whole = json_equal(seal, json_object_get(s, "sha256"));
         json_decref(seal);
-        if (whole)
+        if (whole) {
+            attn_json_clean(s);
             return s;
+        }
         *code = ATTN_EXIT_NUMERICS;
         snprintf(why, size, "the statement has been edited: its sha256 is that of another one");
     }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/text.h"
 #include "report/export.h"
 #include "results/field.h"
 #include "results/record.h"
@@ -68,6 +69,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct import *im,
     va_start(list, format);
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
+    attn_text_clean(what);
     const int line = line_of(im, im->entry);
     int n = 0;
     if (line > 0)
@@ -78,13 +80,10 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct import *im,
     return -1;
 }
 
-/* Text without control characters, which a terminal would obey, and not too long. */
+/* Text without control characters, and not too long. */
 static bool is_clean(const char *text)
 {
-    size_t n = 0;
-    while (text[n] && (unsigned char)text[n] >= ' ' && text[n] != 127)
-        n++;
-    return !text[n] && n <= NAME_MOST;
+    return strlen(text) <= NAME_MOST && attn_text_is_clean(text);
 }
 
 static bool ends_with(const char *text, const char *suffix)
@@ -367,6 +366,7 @@ int attn_import_parse(const char *text, size_t length, const char *backend, json
     const json_t *list = json_object_get(root, "benchmarks");
     char name[32];
     int status = -1;
+    attn_text_clean(error.text);
     if (!root) {
         snprintf(why, size, "line %d: %s", error.line < 1 ? 1 : error.line, error.text);
         return -1;

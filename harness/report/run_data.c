@@ -30,7 +30,7 @@ static int read_object(const char *folder, const char *name, json_t **object, ch
     *object = NULL;
     if (join(file, sizeof file, folder, name, why, size) != 0)
         return -1;
-    json_t *value = json_load_file(file, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = attn_json_load(file, JSON_REJECT_DUPLICATES, &error);
     if (json_is_object(value) || (!value && error.line < 0)) {
         *object = value;
         return 0;

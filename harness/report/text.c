@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/regular.h"
 #include "results/replace.h"
 
 const char *attn_figure(double value, char text[ATTN_FIGURE_MAX])
@@ -156,11 +157,12 @@ int attn_file_write(const char *path, const char *text, size_t length, char *why
 
 char *attn_file_read(const char *path, size_t *length, char *why, size_t size)
 {
-    FILE *file = fopen(path, "rbe");
+    const char *reason;
+    FILE *file = attn_regular_open(path, &reason);
     char *text = NULL;
     size_t have = 0, room = 0;
     if (!file) {
-        snprintf(why, size, "%s: %s", path, strerror(errno));
+        snprintf(why, size, "%s: %s", path, reason);
         return NULL;
     }
     for (;;) {

@@ -13,4 +13,12 @@ const char *attn_field_text(const json_t *object, const char *path);
 double attn_field_number(const json_t *object, const char *path);
 bool attn_field_true(const json_t *object, const char *path);
 
+/* Cleans all texts in it, as case/text.h says, and drops values whose key is not clean: nobody here
+ * has written that. */
+void attn_json_clean(json_t *value);
+
+/* json_load_file for regular files, cleaned. What is none, as a pipe, is an error of line 0; a file
+ * that cannot be opened has line -1, as there. */
+json_t *attn_json_load(const char *path, size_t flags, json_error_t *error);
+
 #endif

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "results/field.h"
+
 /* The seal: what follows the summed bytes of a line. */
 #define SEAL_HEAD   ",\"crc32\":\""
 #define SEAL_TAIL   "\"}"
@@ -115,5 +117,6 @@ json_t *attn_record_unseal(const char *line, size_t length, const char **wrong)
         return NULL;
     }
     json_object_del(record, "crc32");
+    attn_json_clean(record);
     return record;
 }

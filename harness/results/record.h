@@ -32,8 +32,8 @@ char *attn_record_seal_text(const char *text, size_t summed, size_t *length);
 /* Bytes at the end of a line, before its newline, that are no part of the record. */
 enum { ATTN_RECORD_SEAL = 20 };
 
-/* The record of a line without its newline, and without its crc32. NULL with what is wrong with the
- * line, as words that follow "line 3". */
+/* The record of a line without its newline, and without its crc32; cleaned (attn_json_clean,
+ * field.h). NULL with what is wrong with the line, as words that follow "line 3". */
 json_t *attn_record_unseal(const char *line, size_t length, const char **wrong);
 
 #endif

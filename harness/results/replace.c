@@ -26,11 +26,11 @@ int attn_write_all(int fd, const char *text, size_t length)
     return 0;
 }
 
-/* /dev/stdout, a pipe that a shell made. */
+/* /dev/stdout, a pipe that a shell made; one that nobody reads is an error, and not waited for. */
 static int write_in_place(const char *path, const char *text, size_t length)
 {
-    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
+    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fcntl(fd, F_SETFL, 0) != 0)
         return -1;
     const int status = attn_write_all(fd, text, length), saved = errno;
     close(fd);

@@ -2,19 +2,24 @@
 /* expected_skips.c - reads lines "case glob: reason", and finds that of a case. */
 #include "run/expected_skips.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "case/case.h"
+#include "case/regular.h"
 #include "run/paths.h"
 
 /* No file: no skips. */
 static int load_skips(const char *path, struct attn_skip **skips, size_t *n, char *why, size_t size)
 {
-    FILE *file = fopen(path, "r");
+    const char *reason;
+    FILE *file = attn_regular_open(path, &reason);
+    if (!file && errno == EINVAL)
+        snprintf(why, size, "%s: %s", path, reason);
     if (!file)
-        return 0;
+        return errno == EINVAL ? -1 : 0;
     char line[512];
     int result = 0;
     for (int number = 1; result == 0 && fgets(line, sizeof line, file); number++) {

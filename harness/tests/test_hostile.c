@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "case/text.h"
 #include "host/reply.h"
 #include "host/worker.h"
 #include "tiny.h"
@@ -99,6 +100,11 @@ static void test_text(void **state)
     assert_string_equal(text, "abcdef");
     attn_text_take(text, sizeof(text), "a\x1b[31m", 6);
     assert_string_equal(text, "a?[31m");
+    char line[] = "a\tb\xe2\x80\xa8\xc3\xa4\x7f\xff"; /* U+2028 */
+    assert_false(attn_text_is_clean(line));
+    attn_text_clean(line);
+    assert_string_equal(line, "a?b???\xc3\xa4??");
+    assert_true(attn_text_is_clean(line) && attn_text_is_clean(""));
 }
 
 int main(void)

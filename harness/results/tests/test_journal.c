@@ -2,6 +2,7 @@
 /* test_journal.c - what is appended comes back; what is damaged, cut off, missing, doubled, swapped
  * or foreign is refused and named, and what is before it can be salvaged.
  * Usage: test_journal [--full] */
+#include "results/field.h"
 #include "results/journal.h"
 
 #include <errno.h>
@@ -166,6 +167,7 @@ static void round_trip(void **state)
     assert_string_equal(json_string_value(json_object_get(content.run, "commit")), "abc");
     assert_int_equal(json_array_size(content.records), 3);
     json_t *second = result(1);
+    attn_json_clean(second);
     assert_true(json_equal(json_array_get(content.records, 1), second));
     json_decref(second);
     attn_journal_release(&content);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_record.c - the form of a line, and what is no record. */
+#include "results/field.h"
 #include "results/record.h"
 
 #include <errno.h>
@@ -23,6 +24,9 @@ static void round_trip(void **state)
     assert_non_null(line);
     assert_int_equal(strlen(line), length);
     json_t *back = attn_record_unseal(line, length - 1, &wrong);
+    /* As it was, but for what a terminal would obey. */
+    assert_string_equal(json_string_value(json_object_get(back, "reason")), "a \"b\"?\xc3\xa9");
+    attn_json_clean(record);
     assert_true(json_equal(record, back));
     json_decref(record);
     json_decref(back);
