@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "case/operator.h"
-#include "run/machine.h"
+#include "host/memory.h"
 #include "run/restore.h"
 #include "run/verify.h"
 

@@ -9,9 +9,9 @@
 #include "bench/choose.h"
 #include "bench/turns_record.h"
 #include "host/entropy.h"
+#include "host/memory.h"
 #include "live/player.h"
 #include "results/field.h"
-#include "run/machine.h"
 #include "run/restore.h"
 
 /* How long the idlest processors are looked for: ticks of the kernel take 10 ms. */
@@ -235,7 +235,7 @@ static int settle(const struct pass *pass, size_t i, const struct member *anchor
     const struct attn_outcome *outcome = &member->player.outcome;
     if (attn_interrupted)
         return 0;
-    if (outcome->status == ATTN_OOM || outcome->no_memory) {
+    if (outcome->status == ATTN_OOM || outcome->short_of) {
         struct attn_paired_rounds *p = rounds_of(pass, i, member->backend);
         snprintf(p->why_not, sizeof p->why_not, "%.255s", outcome->reason);
         return 0;

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* begin.c - loads the backends and cases of a command. */
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "host/memory.h"
+
+/* Of a run with one worker, 20 are open at once; a plugin opens files, too. */
+enum { FILES_LEAST = 64 };
 
 /* Are there as many processors as threads? */
 static int check_threads(int threads, char *why, size_t size)
@@ -19,14 +25,41 @@ static int check_threads(int threads, char *why, size_t size)
     return -1;
 }
 
+/* Allows this program and its workers as many open files as they need. Returns 0, or -1: a limit
+ * is in the way. */
+static int raise_files(char *why, size_t size)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= FILES_LEAST)
+        return 0;
+    const rlim_t allowed = files.rlim_cur;
+    files.rlim_cur = FILES_LEAST;
+    if (setrlimit(RLIMIT_NOFILE, &files) == 0)
+        return 0;
+    snprintf(why, size, "'ulimit -n' allows %llu open files; %d are needed",
+             (unsigned long long)allowed, FILES_LEAST);
+    return -1;
+}
+
 int attn_worker_check(const struct attn_paths *paths)
 {
     char why[ATTN_PATH_MAX + 128];
-    if (access(paths->worker, X_OK) == 0)
+    if (access(paths->worker, X_OK) != 0)
+        snprintf(why, sizeof why, "%s cannot be run: %s", paths->worker, strerror(errno));
+    else if (raise_files(why, sizeof why) == 0)
         return 0;
-    snprintf(why, sizeof why, "%s cannot be run: %s", paths->worker, strerror(errno));
     attn_complain(ATTN_EXIT_INTERNAL, why);
     return -1;
+}
+
+/* Says what is assumed where the kernel does not say how much memory there is. */
+static void name_memory(const struct attn_settings *settings)
+{
+    if (!settings->memory && !attn_memory_is_told())
+        fprintf(stderr,
+                "attnbench: /proc/meminfo does not say what memory is available; %.1f GiB are "
+                "assumed, unless --memory says otherwise\n",
+                ldexp((double)attn_memory_available(), -30));
 }
 
 /* Says which backends do not take part, though nobody left them out. */
@@ -64,6 +97,7 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_path
     if (code)
         return attn_complain(code, why);
     name_absent(&session->roster);
+    name_memory(&c->settings);
     session->shard = suite.shard;
     if (session->selection.cases == 0)
         return attn_complain(ATTN_EXIT_NOTHING, "no case matches");

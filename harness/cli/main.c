@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the host program: from a command line to an exit code. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,17 @@ static void install_handlers(void)
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk */
 }
 
+/* Fills closed ones among descriptors 0 to 2, so that no file of ours gets their number, and with
+ * it what is printed. They are opened the wrong way round: what is printed to one still fails. */
+static int fill_closed(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return -1;
+    return 0;
+}
+
 /* In one log with stderr, lines of both stay whole and in order. */
 static void keep_lines_whole(void)
 {
@@ -53,6 +65,8 @@ int main(int argc, char **argv)
     struct attn_command command;
     struct attn_paths paths;
     char why[1024];
+    if (fill_closed())
+        return ATTN_EXIT_INTERNAL;
     keep_lines_whole();
     enum attn_exit code = attn_command_parse(argc, argv, &command, why, sizeof why);
     if (code)

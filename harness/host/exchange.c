@@ -201,8 +201,8 @@ static struct attn_outcome sample_outcome(struct attn_worker *worker)
 struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_exchange *exchange)
 {
     char why[256];
-    const double deadline = attn_now() + worker->config.timeout_s;
 
+    attn_process_set_out(worker);
     worker->slot = ATTN_SLOT_NONE;
     if (send_message(worker, exchange->message, exchange->fds) != 0) {
         if (errno == EPIPE || errno == ECONNRESET)
@@ -210,7 +210,7 @@ struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_
         return protocol_error(worker, "the worker does not accept requests");
     }
     for (;;) {
-        switch (attn_process_wait(worker, deadline)) {
+        switch (attn_process_wait(worker)) {
         case ATTN_EVENT_MESSAGE:
             if (worker->in.head.number != worker->number)
                 return stray(worker);

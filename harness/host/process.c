@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -107,9 +108,10 @@ static char **make_environment(int threads, char own[N_THREAD_VARIABLES][64])
 /* Moves a descriptor out of the range that the child's own are put into. */
 static int move_up(int fd)
 {
-    const int moved = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 16) : -1;
-    if (fd >= 0)
-        close(fd);
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, 16);
+    const int error = errno == EINVAL ? EMFILE : errno; /* EINVAL: not that many are allowed */
+    close(fd);
+    errno = error;
     return moved;
 }
 
@@ -184,10 +186,14 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
         error = errno;
         goto out;
     }
-    sockets[1] = move_up(sockets[1]);
+    if ((sockets[1] = move_up(sockets[1])) < 0) {
+        error = errno;
+        goto out;
+    }
     if (worker->config.log_path && !worker->config.foreground) {
-        worker->log_file = open(worker->config.log_path,
-                                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+        worker->log_file =
+            open(worker->config.log_path,
+                 O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
         if (worker->log_file < 0)
             what = worker->config.log_path;
         if (worker->log_file < 0 || pipe2(pipes, O_CLOEXEC) != 0) {
@@ -197,9 +203,12 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
         /* Many workers append to one log: none may make it grow without end. */
         if (lseek(worker->log_file, 0, SEEK_END) >= (off_t)(LOG_CAPS * worker->config.log_cap))
             worker->log_written = worker->config.log_cap;
-        pipes[1] = move_up(pipes[1]);
         fcntl(pipes[0], F_SETFL, O_NONBLOCK);
         worker->log_pipe = pipes[0];
+        if ((pipes[1] = move_up(pipes[1])) < 0) {
+            error = errno;
+            goto out;
+        }
     }
     error = spawn(worker, pipes[1], sockets[1]);
     if (!error) {
@@ -222,7 +231,12 @@ out:
     if (worker->log_file >= 0)
         close(worker->log_file);
     worker->log_pipe = worker->log_file = -1;
-    snprintf(why, size, ATTN_NO_WORKER "%s: %s", what, strerror(error));
+    struct rlimit files;
+    const bool limited = error == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0;
+    const int n = snprintf(why, size, ATTN_NO_WORKER "%s: %s", what, strerror(error));
+    if (limited && n > 0 && (size_t)n < size)
+        snprintf(why + n, size - (size_t)n, ": 'ulimit -n' allows %llu",
+                 (unsigned long long)files.rlim_cur);
     errno = error;
     return -1;
 }

@@ -33,6 +33,9 @@ struct attn_worker {
     uint32_t children;      /* that the plugin has, and theirs, when last looked at */
     uint64_t below;         /* bytes of all together, if they may be over the limit; else 0 */
     double children_time;   /* when that was */
+    double deadline;        /* of the exchange */
+    double seen;            /* when the clock was last looked at in it */
+    double stopped;         /* seconds in it in which the worker was stopped */
     union {
         struct attn_message_head head;
         struct attn_message_place place;
@@ -62,9 +65,14 @@ enum attn_event {
     ATTN_EVENT_CROWD /* worker->children is over CHILDREN_MOST */
 };
 
-/* Waits for the next event, and meanwhile watches log and memory. In the foreground only a
- * forwarded signal sets a deadline. */
-enum attn_event attn_process_wait(struct attn_worker *worker, double deadline);
+/* Begins an exchange: its time runs from now on. In the foreground only a forwarded signal sets a
+ * deadline. */
+void attn_process_set_out(struct attn_worker *worker);
+
+/* Waits for the next event, and meanwhile watches log and memory. Time does not count in which this
+ * process was stopped, as by Ctrl-Z, nor time in which the worker was, up to as much again as its
+ * timeout: a plugin can stop itself. */
+enum attn_event attn_process_wait(struct attn_worker *worker);
 
 /* Empties the log pipe, with at most `reads` reads of 64 KiB. */
 void attn_log_drain(struct attn_worker *worker, int reads);

@@ -27,8 +27,9 @@ enum attn_promise {
 struct attn_outcome {
     enum attn_status status;
     enum attn_promise broken; /* with FAIL: the broken promise, if it is one of these */
-    bool no_memory;           /* with ERROR: of the host, so that nothing is known of the plugin */
-    char reason[512];         /* one sentence; "" on PASS */
+    bool short_of; /* with ERROR: the host is short of memory, files or processes to start a worker,
+                    * so that nothing is known of the plugin */
+    char reason[512]; /* one sentence; "" on PASS */
 };
 
 /* What a plugin file says about itself. A worker asks it. */

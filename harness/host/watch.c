@@ -17,6 +17,8 @@
 #define TICK_MS 20
 /* Children are looked for less often: that reads a file for each thread. */
 #define CHILDREN_MS 60
+/* This process looks at the clock every TICK_MS. Where it has not for so long, it was stopped. */
+#define ABSENT_S 0.5
 
 void attn_log_drain(struct attn_worker *worker, int reads)
 {
@@ -52,6 +54,15 @@ static void read_proc(pid_t pid, const char *name, char *text, size_t size)
     text[n > 0 ? n : 0] = 0;
     if (fd >= 0)
         close(fd);
+}
+
+/* Has a signal stopped the process? */
+static bool is_stopped(pid_t pid)
+{
+    char text[512];
+    read_proc(pid, "stat", text, sizeof(text));
+    const char *name_end = strrchr(text, ')'); /* a name may hold anything */
+    return name_end && (strncmp(name_end, ") T", 3) == 0 || strncmp(name_end, ") t", 3) == 0);
 }
 
 /* Resident bytes of the process now; 0: not known. */
@@ -146,9 +157,32 @@ static ssize_t receive(struct attn_worker *worker)
     return n;
 }
 
-enum attn_event attn_process_wait(struct attn_worker *worker, double deadline)
+void attn_process_set_out(struct attn_worker *worker)
 {
-    const double limit = worker->config.foreground ? HUGE_VAL : deadline;
+    worker->seen = attn_now();
+    worker->deadline =
+        worker->config.foreground ? HUGE_VAL : worker->seen + worker->config.timeout_s;
+    worker->stopped = 0;
+}
+
+/* Moves the deadline by time that was not the worker's. Returns whether it is over. */
+static bool is_late(struct attn_worker *worker, double now)
+{
+    const double since = now - worker->seen;
+    if (since > 1e-3 * TICK_MS)
+        worker->seen = now;
+    if (since > ABSENT_S) {
+        worker->deadline += since;
+    } else if (since > 1e-3 * TICK_MS && worker->stopped < worker->config.timeout_s &&
+               is_stopped(worker->place)) {
+        worker->deadline += since;
+        worker->stopped += since;
+    }
+    return now > attn_process_deadline(worker->deadline);
+}
+
+enum attn_event attn_process_wait(struct attn_worker *worker)
+{
     for (;;) {
         /* Asked before the socket is read, so that nothing sent before the end is missed. */
         const bool exited = attn_process_exited(worker);
@@ -161,7 +195,7 @@ enum attn_event attn_process_wait(struct attn_worker *worker, double deadline)
             memset(worker->in.bytes + n, 0, sizeof(worker->in.bytes) - (size_t)n);
         }
         const double now = attn_now();
-        if (now > attn_process_deadline(limit))
+        if (is_late(worker, now))
             return ATTN_EVENT_TIMEOUT;
         /* Before a message is given out: a worker that never stops sending must not be able to
          * hide behind that. */

@@ -12,6 +12,7 @@
 #include "host/affinity.h"
 #include "host/confine.h"
 #include "host/isolate.h"
+#include "host/memory.h"
 #include "host/process.h"
 #include "host/reply.h"
 #include "host/shared.h"
@@ -25,15 +26,7 @@ enum { RSS_SHARE_TENTHS = 9 }; /* of what the kernel says can be had without swa
 
 static uint64_t default_rss_limit(void)
 {
-    unsigned long long kib = 0;
-    char line[256];
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file && kib == 0 && fgets(line, sizeof(line), file))
-        if (strncmp(line, "MemAvailable:", 13) == 0)
-            kib = strtoull(line + 13, NULL, 10);
-    if (file)
-        fclose(file);
-    return kib > 0 ? kib * 1024 / 10 * RSS_SHARE_TENTHS : UINT64_MAX / 4;
+    return attn_memory_available() / 10 * RSS_SHARE_TENTHS;
 }
 
 /* The data limit leaves room above the resident limit, so that it is the watch that speaks first;
@@ -107,9 +100,10 @@ struct attn_outcome attn_worker_ensure(struct attn_worker *worker)
     if (fill_config(worker, &message, why, sizeof(why)) != 0)
         return attn_outcome_make(ATTN_ERROR, "%s", why);
     if (attn_process_start(worker, why, sizeof(why)) != 0) {
-        const bool no_memory = errno == ENOMEM;
+        const bool short_of =
+            errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EAGAIN;
         struct attn_outcome failed = attn_outcome_make(ATTN_ERROR, "%s", why);
-        failed.no_memory = no_memory;
+        failed.short_of = short_of;
         return failed;
     }
     const struct attn_exchange exchange = {.message = &message.head};
@@ -160,7 +154,7 @@ void attn_workers_forward(int sig)
 static struct attn_outcome no_memory(void)
 {
     struct attn_outcome outcome = attn_outcome_make(ATTN_ERROR, ATTN_NO_WORKER "no memory");
-    outcome.no_memory = true;
+    outcome.short_of = true;
     return outcome;
 }
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "host/memory.h"
 #include "pack/make.h"
-#include "run/machine.h"
 
 /* A case is in memory at most three times: in the host, in the shared mapping, in the worker. */
 static uint64_t memory_needed(const struct attn_case *c)

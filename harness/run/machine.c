@@ -7,6 +7,7 @@
 #include <sha2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,16 +17,14 @@
 #include "run/kernel_files.h"
 #include "run/version.h"
 
-static uint64_t memory_line(const char *key)
+static uint64_t memory_bytes(void)
 {
     char text[64];
-    attn_file_value("", "/proc/meminfo", key, text, sizeof text);
-    return strtoull(text, NULL, 10) * 1024;
-}
-
-uint64_t attn_memory_available(void)
-{
-    return memory_line("MemAvailable");
+    struct sysinfo info;
+    attn_file_value("", "/proc/meminfo", "MemTotal", text, sizeof text);
+    if (*text)
+        return strtoull(text, NULL, 10) * 1024;
+    return sysinfo(&info) == 0 ? info.totalram * info.mem_unit : 0;
 }
 
 static json_t *cache_json(int index)
@@ -187,7 +186,7 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
         " s:s}",
         "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "commit_date",
         ATTNBENCH_COMMIT_DATE, "build", ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(),
-        "memory_bytes", (json_int_t)memory_line("MemTotal"), "kernel", kernel.release, "compiler",
+        "memory_bytes", (json_int_t)memory_bytes(), "kernel", kernel.release, "compiler",
         ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(), "governor",
         governor, "thp", thp, "protocol", "rounds", s->rounds, "samples", s->samples, "min_time_s",
         s->min_time_s, "order", "random in each round", "budget_s", s->budget_s, "ceilings",

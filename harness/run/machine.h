@@ -9,9 +9,6 @@
 #include "run/roof.h"
 #include "run/session.h"
 
-/* MemAvailable of the kernel, in bytes; 0 if it cannot be read. */
-uint64_t attn_memory_available(void);
-
 /* The object of machine.json (harness/results/README.md): CPU, kernel, build, protocol of the
  * session, its backends. NULL: no memory. */
 json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,

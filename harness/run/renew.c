@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "explain/examine.h"
+#include "host/memory.h"
 #include "pack/twin.h"
 #include "run/account.h"
-#include "run/machine.h"
 #include "run/verify_one.h"
 
 /* Multiply-adds of the reference: whole answers of small cases, a sample of large ones. */

@@ -9,8 +9,14 @@
 #include <unistd.h>
 
 #include "case/case.h"
+#include "case/regular.h"
+#include "case/text.h"
 
 enum { MAX_CONTESTANTS = 256 };
+
+/* For a plugin to say what it is to one who only asks for a list. Nothing heavy is loaded for it.
+ */
+#define LIST_TIMEOUT_S 10.0
 
 /* One more backend, or NULL with the reason. */
 static struct attn_contestant *add(struct attn_roster *roster, char *why, size_t size)
@@ -47,6 +53,7 @@ static void stem_of(const char *path, char *stem, size_t size)
     char *dot = strrchr(stem, '.');
     if (dot)
         *dot = '\0';
+    attn_text_clean(stem);
 }
 
 static bool is_lost(enum attn_status status)
@@ -109,11 +116,12 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
                                         .options = "",
                                         .threads = 1,
                                         .rss_limit = wish->memory,
-                                        .timeout_s = wish->timeout_s};
+                                        .timeout_s =
+                                            wish->timeout_s > 0 ? wish->timeout_s : LIST_TIMEOUT_S};
     struct attn_outcome outcome = attn_worker_inspect(&config, info);
     enum attn_exit result = ATTN_EXIT_USAGE;
     if (outcome.status != ATTN_PASS) {
-        if (outcome.no_memory) { /* our own memory: this says nothing about the plugin */
+        if (outcome.short_of) {
             snprintf(why, size, "%s: %s", path, outcome.reason);
             goto out;
         }
@@ -129,7 +137,10 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
                  outcome.reason);
     }
     for (uint32_t b = 0; b < info->n_backends; b++) {
-        struct attn_contestant next = {.info = info->backends[b], .named = must};
+        struct attn_contestant next = {.info = info->backends[b],
+                                       .named = must,
+                                       .lost =
+                                           is_lost(outcome.status) ? outcome.status : ATTN_PASS};
         memcpy(next.label, label, sizeof label);
         if (rename_backend(&next, info->n_backends == 1)) {
             snprintf(why, size, "--plugin %s: the name %s_%s has more than 31 characters", word,
@@ -241,7 +252,8 @@ static int add_missing(const char *folder, struct attn_roster *roster, char *why
         char path[ATTN_PATH_MAX];
         if (attn_path_join(path, folder, names[i]) || came_later(path))
             continue;
-        FILE *file = fopen(path, "r");
+        const char *reason;
+        FILE *file = attn_regular_open(path, &reason);
         if (!file)
             continue;
         result = add_left_out(path, file, roster, why, size);
@@ -341,7 +353,7 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
 {
     if (wish->keep_unavailable)
         return true;
-    if (!c->info.available)
+    if (!c->info.available && !c->lost)
         return false;
     return c->named || wish->n_plugins == 0;
 }
@@ -351,7 +363,7 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
 static void note_absent(struct attn_roster *roster, const struct attn_contestant *c,
                         const struct attn_roster_wish *wish)
 {
-    if (c->info.available || c->missing || (wish->n_plugins > 0 && !c->named))
+    if (c->info.available || c->missing || c->lost || (wish->n_plugins > 0 && !c->named))
         return;
     struct attn_absent *grown =
         realloc(roster->absent, (roster->n_absent + 1) * sizeof *roster->absent);

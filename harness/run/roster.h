@@ -20,6 +20,7 @@ struct attn_contestant {
     char target[ATTN_PATH_MAX];    /* ATTNBENCH_TARGETS: what a rerun calls it; "": nothing else */
     char options[512];             /* as given with -b; "": none */
     bool missing;                  /* left out of this build; there is no plugin to start */
+    enum attn_status lost;         /* crash, timeout or oom as its plugin was loaded; else pass */
     bool named;                    /* with --plugin: a rerun must name it too */
     bool asked;                    /* for with -b */
     struct attn_skip *skips;
@@ -47,13 +48,14 @@ struct attn_roster_wish {
     size_t n_backends;
     const char *const *plugins;
     size_t n_plugins;
-    double timeout_s;      /* for each plugin to say what it is; 0: the usual */
+    double timeout_s;      /* for each plugin to say what it is; 0: 10 s */
     uint64_t memory;       /* that it may have meanwhile; 0: the usual */
     bool keep_unavailable; /* list and doctor want them too */
 };
 
 /* Looks into the plugin folder, ATTNBENCH_PLUGIN_PATH and the files of --plugin. A broken plugin in
- * a folder becomes an entry that is not available. These are errors: a broken plugin named with
+ * a folder becomes an entry that is not available; if it was lost it takes part nevertheless, so
+ * that each case has a record of it. These are errors: a broken plugin named with
  * --plugin, an unknown -b, options that the backend does not accept, and a name that two plugins
  * offer. Backends left out of the build (NAME.missing in the plugin folder) are entries, too.
  * Without -b the roster holds the backends of the plugins named, or all available backends. Returns

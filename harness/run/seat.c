@@ -16,8 +16,9 @@ void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
 static struct attn_outcome start(struct attn_seat *seat, int threads, struct attn_worker **worker)
 {
     const struct attn_settings *s = &seat->session->settings;
-    if (seat->contestant->missing) {
-        struct attn_outcome outcome = {.status = ATTN_SKIP};
+    if (seat->contestant->missing || seat->contestant->lost) {
+        struct attn_outcome outcome = {.status = seat->contestant->lost ? seat->contestant->lost
+                                                                        : ATTN_SKIP};
         snprintf(outcome.reason, sizeof outcome.reason, "%s", seat->contestant->info.reason);
         return outcome;
     }

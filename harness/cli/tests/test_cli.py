@@ -520,6 +520,26 @@ class Verify(Case):
         done = self.expect(0, "verify", PLAIN, env={"ATTNBENCH_PLUGIN_PATH": self.path("more")})
         self.assertIn("without other: the plugin is of ABI version", done.stderr)
 
+    def test_a_plugin_that_is_lost_in_a_folder_has_a_verdict(self):
+        os.mkdir(self.path("more"))
+        shutil.copy(broken("crash_load"), self.path("more/gone.so"))
+        shutil.copy(broken("faulty"), self.path("more/hung.so"))
+        env = {"ATTNBENCH_PLUGIN_PATH": self.path("more"), "ATTN_TEST_FAULT": "deaf:constructor",
+               "ATTNBENCH_PYTHON_BACKENDS": "noop"}
+        done = self.expect(6, "verify", "--strict", "--timeout", "5s", "-o", self.path("run"), PLAIN,
+                           env=env)
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as lines:
+            found = {r.get("backend"): r for r in map(json.loads, lines)}
+        self.assertEqual(found["naive"]["status"], "pass")
+        for name, status, reason in (("gone", "crash", "crashed in loading the plugin"),
+                                     ("hung", "timeout", "no answer within 5 s, in loading")):
+            self.assertEqual(found[name]["status"], status)
+            self.assertIn(reason, found[name]["reason"])
+        self.assertRegex(done.stderr, "exit 6: 1 crash, [0-9]+ timeout")
+        # A list waits less than a run does.
+        done = self.expect(0, "list", env=env)
+        self.assertRegex(done.stdout, "hung +not available: no answer within 10 s")
+
     def test_a_signal_ends_the_program_soon_and_is_no_verdict(self):
         # SIGTERM is ignored by this plugin, SIGINT is not.
         for number in (signal.SIGINT, signal.SIGTERM):

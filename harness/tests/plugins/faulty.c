@@ -18,6 +18,7 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -182,6 +183,13 @@ static void do_lock(void)
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&mutex);
     pthread_mutex_lock(&mutex);
+}
+
+/* A second, in pieces: one that is stopped meanwhile goes on where it was. */
+static void do_nap(void)
+{
+    for (int n = 0; n < 20; n++)
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 }
 
 /* ---- floods and garbage ---- */
@@ -525,6 +533,7 @@ static const struct {
     {"spin", do_spin},
     {"deaf", do_deaf},
     {"lock", do_lock},
+    {"nap", do_nap},
     {"flood", do_flood},
     {"flood_ever", do_flood_ever},
     {"controls", do_controls},
