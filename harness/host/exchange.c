@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "case/text.h"
+#include "host/entropy.h"
 #include "host/process.h"
 #include "host/reply.h"
 
@@ -198,6 +199,48 @@ static struct attn_outcome sample_outcome(struct attn_worker *worker)
     return (struct attn_outcome){.status = ATTN_PASS};
 }
 
+/* What ends a wait without a message that can be used. */
+static struct attn_outcome ended(struct attn_worker *worker, enum attn_event event)
+{
+    switch (event) {
+    case ATTN_EVENT_TIMEOUT:
+        return timed_out(worker);
+    case ATTN_EVENT_OOM:
+        return out_of_memory(worker);
+    case ATTN_EVENT_CROWD:
+        return crowd(worker);
+    case ATTN_EVENT_GARBAGE:
+        return protocol_error(worker, "the worker sent a message of impossible length");
+    default:
+        return gone(worker);
+    }
+}
+
+/* The worker has replied. Is that all it says? A forged reply came from the plugin, and the
+ * worker's own follows. The reply stays in worker->in. */
+static struct attn_outcome confirm(struct attn_worker *worker, struct attn_outcome outcome)
+{
+    const struct attn_message_reply reply = worker->in.reply;
+    const struct attn_message_sync sync = {
+        .head = {.length = sizeof(sync), .type = ATTN_MESSAGE_SYNC}, .word = attn_entropy()};
+    if (send_message(worker, &sync.head, NULL) != 0)
+        return gone(worker);
+    const enum attn_event event = attn_process_wait(worker);
+    if (event != ATTN_EVENT_MESSAGE)
+        return ended(worker, event);
+    const struct attn_message_sync *back = &worker->in.sync;
+    if (back->head.type != ATTN_MESSAGE_SYNC || back->head.length != sizeof(*back) ||
+        back->head.number != worker->number || back->word != sync.word) {
+        attn_process_end(worker, 0, 0);
+        return attn_outcome_make(ATTN_ERROR,
+                                 "the worker sent a message after its reply to request "
+                                 "%u: a reply was forged",
+                                 reply.head.number);
+    }
+    worker->in.reply = reply;
+    return outcome;
+}
+
 struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_exchange *exchange)
 {
     char why[256];
@@ -210,29 +253,20 @@ struct attn_outcome attn_exchange(struct attn_worker *worker, const struct attn_
         return protocol_error(worker, "the worker does not accept requests");
     }
     for (;;) {
-        switch (attn_process_wait(worker)) {
-        case ATTN_EVENT_MESSAGE:
-            if (worker->in.head.number != worker->number)
-                return stray(worker);
-            if (worker->in.head.type == ATTN_MESSAGE_REPLY)
-                return reply_outcome(worker);
-            if (worker->in.head.type == ATTN_MESSAGE_FAULT)
-                return fault(worker, exchange);
-            if (worker->in.head.type == ATTN_MESSAGE_SAMPLE && exchange->live)
-                return sample_outcome(worker);
-            if (take_progress(worker, exchange, why, sizeof(why)) != 0)
-                return protocol_error(worker, why);
-            break;
-        case ATTN_EVENT_GARBAGE:
-            return protocol_error(worker, "the worker sent a message of impossible length");
-        case ATTN_EVENT_GONE:
-            return gone(worker);
-        case ATTN_EVENT_TIMEOUT:
-            return timed_out(worker);
-        case ATTN_EVENT_OOM:
-            return out_of_memory(worker);
-        case ATTN_EVENT_CROWD:
-            return crowd(worker);
+        const enum attn_event event = attn_process_wait(worker);
+        if (event != ATTN_EVENT_MESSAGE)
+            return ended(worker, event);
+        if (worker->in.head.number != worker->number)
+            return stray(worker);
+        if (worker->in.head.type == ATTN_MESSAGE_REPLY) {
+            const struct attn_outcome outcome = reply_outcome(worker);
+            return worker->pid != 0 ? confirm(worker, outcome) : outcome;
         }
+        if (worker->in.head.type == ATTN_MESSAGE_FAULT)
+            return fault(worker, exchange);
+        if (worker->in.head.type == ATTN_MESSAGE_SAMPLE && exchange->live)
+            return sample_outcome(worker);
+        if (take_progress(worker, exchange, why, sizeof(why)) != 0)
+            return protocol_error(worker, why);
     }
 }

@@ -44,6 +44,7 @@ struct attn_worker {
         struct attn_message_fault fault;
         struct attn_message_reply reply;
         struct attn_message_sample sample;
+        struct attn_message_sync sync;
         unsigned char bytes[ATTN_MESSAGE_MAX];
     } in; /* the last message */
 };

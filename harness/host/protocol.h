@@ -17,11 +17,13 @@
  *                            <-   SAMPLE                 LIVE only: the plan is ready
  *   BATCH                    ->                          LIVE only, any number of times
  *                            <-   SAMPLE | REPLY | FAULT REPLY: it has failed, or was told to end
+ *   SYNC                     ->                          after each REPLY
+ *                            <-   SYNC                   the same: the worker has said all
  *   end of file              ->                          the worker exits
  *
  * Every message of the worker carries the number of the host's message that it belongs to. One with
- * another number is an error: a reply beside the reply, or before it, is found at the latest when
- * the next request ends.
+ * another number is an error. A reply beside the reply, or before it, is found where SYNC should
+ * be: its word cannot be known before the host has read the first reply.
  *
  * The host trusts nothing that comes back. It checks lengths, types, enumerations, strings and
  * numbers before it uses them. The worker checks what indexes its memory (worker/channel.h), so it
@@ -35,7 +37,7 @@
 #include "host/types.h"
 #include "tensor/instance.h"
 
-#define ATTN_PROTOCOL_VERSION 10u
+#define ATTN_PROTOCOL_VERSION 11u
 #define ATTN_PROTOCOL_FD      3
 #define ATTN_MESSAGE_MAX      65536 /* bytes; well below the default send buffer */
 #define ATTN_PROCESSORS_MAX   1024
@@ -49,7 +51,8 @@ enum attn_message_type {
     ATTN_MESSAGE_REPLY,
     ATTN_MESSAGE_BATCH,
     ATTN_MESSAGE_SAMPLE,
-    ATTN_MESSAGE_PLACE
+    ATTN_MESSAGE_PLACE,
+    ATTN_MESSAGE_SYNC
 };
 
 struct attn_message_head {
@@ -163,6 +166,11 @@ struct attn_message_batch {
 struct attn_message_sample {
     struct attn_message_head head;
     struct attn_live_sample sample;
+};
+
+struct attn_message_sync {
+    struct attn_message_head head;
+    uint64_t word;
 };
 
 /* The process in which the plugin will be loaded, as the host calls it: a child of the one that was

@@ -22,7 +22,8 @@ static void send_bytes(void *bytes, size_t size)
     send(ATTN_PROTOCOL_FD, bytes, size, MSG_NOSIGNAL);
 }
 
-/* Takes one message; returns the second descriptor that came with it, or -1. */
+/* Takes one message, after those that ask whether all has been said; returns the second descriptor
+ * that came with it, or -1. */
 static int take(void)
 {
     static _Alignas(8) char buffer[ATTN_MESSAGE_MAX];
@@ -35,7 +36,12 @@ static int take(void)
     int fds[2] = {-1, -1};
     if (recvmsg(ATTN_PROTOCOL_FD, &message, 0) <= 0)
         _exit(0);
-    number = ((const struct attn_message_head *)(const void *)buffer)->number;
+    const struct attn_message_head *head = (const void *)buffer;
+    number = head->number;
+    if (head->type == ATTN_MESSAGE_SYNC) {
+        send_bytes(buffer, head->length);
+        return take();
+    }
     const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     if (c)
         memcpy(fds, CMSG_DATA(c), sizeof(fds));
@@ -140,9 +146,13 @@ static void misbehave(const char *what, int outputs)
         struct attn_message_reply reply = good_reply();
         --number;
         send_bytes(&reply, sizeof(reply));
-    } else if (strcmp(what, "close") == 0)
+    } else if (strcmp(what, "forged") == 0) {
+        send_reply(what);
+        send_reply(what);
+    } else if (strcmp(what, "close") == 0) {
         close(ATTN_PROTOCOL_FD);
-    else if (strcmp(what, "phases") == 0)
+        pause();
+    } else if (strcmp(what, "phases") == 0)
         send_phases();
     /* The host must not lose the pages that it will read. */
     else if (strcmp(what, "shrink") == 0 && ftruncate(outputs, 0) == 0)
@@ -161,5 +171,5 @@ int main(void)
     const int outputs = take();
     misbehave(what ? what : "", outputs);
     for (;;)
-        pause();
+        take();
 }

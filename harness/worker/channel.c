@@ -34,6 +34,10 @@ int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
     if (n < (ssize_t)sizeof(buffer->head) || buffer->head.length != (size_t)n)
         return -1;
     number = buffer->head.number;
+    if (buffer->head.type == ATTN_MESSAGE_SYNC && (size_t)n == sizeof(buffer->sync)) {
+        attn_channel_send(&buffer->head);
+        return attn_channel_receive(buffer, fds);
+    }
     if (buffer->head.type == ATTN_MESSAGE_CONFIG && (size_t)n == sizeof(buffer->config))
         return ATTN_MESSAGE_CONFIG;
     if (buffer->head.type == ATTN_MESSAGE_REQUEST && (size_t)n == sizeof(buffer->request))

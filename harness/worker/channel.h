@@ -12,10 +12,12 @@ union attn_request_buffer {
     struct attn_message_config config;
     struct attn_message_request request;
     struct attn_message_batch batch;
+    struct attn_message_sync sync;
 };
 
-/* Waits for the next message. fds gets the two descriptors that came with it, or -1, -1; the caller
- * closes them. Returns the type, 0 at the end of the stream, or -1 for nonsense. */
+/* Waits for the next message; sends SYNC back by itself. fds gets the two descriptors that came
+ * with it, or -1, -1; the caller closes them. Returns the type, 0 at the end of the stream, or -1
+ * for nonsense. */
 int attn_channel_receive(union attn_request_buffer *buffer, int fds[2]);
 
 /* Are the lengths, counts, indices and extents of a received message such that it can be followed

@@ -32,6 +32,12 @@ double attn_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* So that the conversation can be written before it is held. */
+uint64_t attn_entropy(void)
+{
+    return 0;
+}
+
 double attn_process_deadline(double deadline)
 {
     return deadline;
@@ -76,6 +82,12 @@ static void put(int fd, const void *bytes, size_t size)
     (void)!send(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+static void put_sync(int fd, uint32_t number)
+{
+    const struct attn_message_sync sync = {.head = {sizeof sync, ATTN_MESSAGE_SYNC, number, 0}};
+    put(fd, &sync, sizeof sync);
+}
+
 static void put_message(int fd)
 {
     static union {
@@ -85,12 +97,12 @@ static void put_message(int fd)
         struct attn_message_fault fault;
         struct attn_message_reply reply;
     } m;
-    /* 1 was the configuration. */
+    /* 1 was the configuration, 2 and 4 are the SYNC after each reply. */
     static const struct attn_message_head heads[] = {
-        {sizeof m.phase, ATTN_MESSAGE_PHASE, 2, 0},
-        {sizeof m.backend, ATTN_MESSAGE_BACKEND, 2, 0},
-        {sizeof m.fault, ATTN_MESSAGE_FAULT, 2, 0},
-        {sizeof m.reply, ATTN_MESSAGE_REPLY, 2, 0},
+        {sizeof m.phase, ATTN_MESSAGE_PHASE, 3, 0},
+        {sizeof m.backend, ATTN_MESSAGE_BACKEND, 3, 0},
+        {sizeof m.fault, ATTN_MESSAGE_FAULT, 3, 0},
+        {sizeof m.reply, ATTN_MESSAGE_REPLY, 3, 0},
     };
     const uint8_t type = fuzz_byte(&input) % 5;
     if (type == 4) {
@@ -115,6 +127,8 @@ static void put_message(int fd)
     }
     fuzz_patch(&input, &m, length);
     put(fd, &m, length);
+    if (type == 3)
+        put_sync(fd, 4);
 }
 
 int attn_process_start(struct attn_worker *worker, char *why, size_t size)
@@ -128,6 +142,7 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
         return -1;
     started = true;
     put(sockets[1], &ready, sizeof ready);
+    put_sync(sockets[1], 2);
     while (input.size > 0)
         put_message(sockets[1]);
     /* Not closed: what it was sent must have somewhere to go. */
