@@ -3,12 +3,26 @@
 #include "worker/channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* That of the last message received. */
 static volatile uint32_t number;
+
+/* Where a plugin has closed descriptors 0 to 2, an operand must not become what it prints to. */
+static void move_up(int fds[2])
+{
+    for (int f = 0; f < 2; f++) {
+        const int low = fds[f];
+        if (low < 0 || low > STDERR_FILENO)
+            continue;
+        fds[f] = fcntl(low, F_DUPFD_CLOEXEC, ATTN_PROTOCOL_FD + 1);
+        close(low);
+    }
+}
 
 int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
 {
@@ -31,6 +45,7 @@ int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
     const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     if (n > 0 && c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(2 * sizeof(int)))
         memcpy(fds, CMSG_DATA(c), 2 * sizeof(int));
+    move_up(fds);
     if (n < (ssize_t)sizeof(buffer->head) || buffer->head.length != (size_t)n)
         return -1;
     number = buffer->head.number;
