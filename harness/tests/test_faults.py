@@ -26,16 +26,24 @@ CALLED = ["supports", "create", "numerics", "describe", "workspace", "bind", "ru
 
 CRASH, TIMEOUT, OOM, ERROR, FAIL, PASS = "crash", "timeout", "oom", "error", "fail", "pass"
 KINDS = {
-    CRASH: "segv fetch_bad bus ill fpe abort stack kill term alarm trap stolen thread exit0 exit3 "
-           "exit_now exec cut shut close_all kill_group",
-    TIMEOUT: "stop sleep spin deaf lock flood_ever stop_group",
-    OOM: "hog shared_hog child_hog",
-    ERROR: "garbage large type stale moves bomb",
-    FAIL: "mxcsr x87",
-    PASS: "flood controls folder mask fork setsid fork_exit",
+    CRASH: "segv fetch_bad bus ill fpe abort stack kill term alarm trap usr1 int quit hup sys pipe xcpu "
+           "stolen thread exit0 exit3 exit_now quick_exit thread_exit exec cut shut close_all replaced "
+           "smash free_twice free_bad kill_group",
+    TIMEOUT: "stop sleep spin deaf lock blocked_read flood_ever stop_group",
+    OOM: "hog shared_hog child_hog heap_hog",
+    ERROR: "garbage large type stale moves bomb forge_pass forge_fail forge_sync",
+    FAIL: "mxcsr x87 rounding write_past write_before write_input read_past",
+    PASS: "nap flood controls folder mask close_std umask environment affinity nice leak reserve fork "
+          "setsid vfork sibling orphan fork_exit kill_init",
 }
+# Where there are operands.
+OVERRUNS = "write_past write_before write_input read_past".split()
+BOUND = ["run", "fetch", "release"]
+# Numbers of the requests in which a place is reached: each is followed by another message.
+REQUESTS = {"constructor": 1, "init": 1, "probe": 3, "version": 3, "supports": 3}
+VERIFY = 7
 # The plugin tries, has not done it, and goes on.
-PREVENTED = ("kill_parent kill_all memfd shm trace read descriptors write unlink create sysctl connect "
+PREVENTED = ("kill_parent kill_all tgkill sigqueue pidfd priority memfd shm shm_file trace read descriptors write unlink create sysctl connect "
              "network namespace").split()
 STATUS = {kind: status for status, kinds in KINDS.items() for kind in kinds.split()}
 STATUS.update((kind, PASS) for kind in PREVENTED)
@@ -44,7 +52,7 @@ EXIT = {PASS: 0, FAIL: 3, CRASH: 6, TIMEOUT: 6, OOM: 6, ERROR: 6}
 LOADING_EXIT = {**EXIT, ERROR: 2, FAIL: 2}
 WORDS = {CRASH: ("crashed in", "exited with", "killed by", "closed its connection"),
          TIMEOUT: ("no answer within",), OOM: ("resident",), ERROR: ("worker", "processes"),
-         FAIL: ("leaves",), PASS: ("",)}
+         FAIL: ("leaves", "past the end", "before the start", "input q"), PASS: ("",)}
 
 
 def confined():
@@ -70,8 +78,10 @@ def wrong(kind, place, scratch, address):
     out = os.path.join(scratch, f"{kind}-{place}")
     name = f"x{zlib.crc32(out.encode()):08x}"
     results = os.path.join(out, "results.ndjson")
-    argument = {"setsid": name, "connect": address, "write": results, "unlink": results,
+    argument = {"setsid": name, "sibling": name, "orphan": name, "connect": address, "write": results, "unlink": results,
                 "create": results}.get(kind, "$$")
+    if kind.startswith("forge"):
+        argument = REQUESTS.get(place, VERIFY)
     # The shell becomes the program, so that its number is the host's.
     command = (f'ATTN_TEST_FAULT="{kind}:{place}:{argument}" exec "{PROGRAM}" verify --confine strict '
                f'--plugin "{PLUGIN}" -b faulty -b naive --fills none --checks none -o "{out}" '
@@ -113,12 +123,13 @@ def main():
     kinds = dict(STATUS)
     if "refused" in level:
         print(f"faults: {level}: what this kernel does not prevent is left out")
-        for kind in PREVENTED + ["setsid", "bomb", "child_hog"]:
+        for kind in PREVENTED + ["setsid", "sibling", "orphan", "kill_init", "bomb", "child_hog"]:
             del kinds[kind]
     # Before Linux 6.14 no namespace has a limit of its own: a bomb would hold up other programs.
     if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 14):
         kinds.pop("bomb", None)
-    cells = [(kind, place) for kind in kinds for place in LOADING + CALLED]
+    cells = [(kind, place) for kind in kinds
+             for place in (BOUND if kind in OVERRUNS else LOADING + CALLED)]
     cells = [cell for cell in cells if zlib.crc32(":".join(cell).encode()) % SHARE == 0
              and (not CHOSEN or ":".join(cell) in CHOSEN)]
     bad = 0

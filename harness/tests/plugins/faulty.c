@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -26,6 +27,7 @@
 #endif
 
 #include "base.h"
+#include "host/protocol.h"
 
 #define SOCKET 3
 #define MIB    ((size_t)1 << 20)
@@ -113,6 +115,41 @@ static void do_trap(void)
     raise(SIGTRAP);
 }
 
+static void do_usr1(void)
+{
+    raise(SIGUSR1);
+}
+
+static void do_int(void)
+{
+    raise(SIGINT);
+}
+
+static void do_quit(void)
+{
+    raise(SIGQUIT);
+}
+
+static void do_hup(void)
+{
+    raise(SIGHUP);
+}
+
+static void do_sys(void)
+{
+    raise(SIGSYS);
+}
+
+static void do_pipe(void)
+{
+    raise(SIGPIPE);
+}
+
+static void do_xcpu(void)
+{
+    raise(SIGXCPU);
+}
+
 static void do_stop(void)
 {
     raise(SIGSTOP);
@@ -154,6 +191,17 @@ static void do_exit_now(void)
     _exit(0);
 }
 
+static void do_quick_exit(void)
+{
+    quick_exit(5);
+}
+
+/* The others go on, but there are none. */
+static void do_thread_exit(void)
+{
+    pthread_exit(NULL);
+}
+
 static void do_exec(void)
 {
     execl("/bin/true", "true", (char *)NULL);
@@ -185,11 +233,69 @@ static void do_lock(void)
     pthread_mutex_lock(&mutex);
 }
 
+static void do_blocked_read(void)
+{
+    int ends[2];
+    char byte;
+    if (pipe(ends) == 0)
+        (void)!read(ends[0], &byte, 1);
+}
+
 /* A second, in pieces: one that is stopped meanwhile goes on where it was. */
 static void do_nap(void)
 {
     for (int n = 0; n < 20; n++)
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+}
+
+/* ---- overruns ---- */
+
+/* The operands, from bind to release. */
+static const struct base_binding *bound;
+
+static void do_write_past(void)
+{
+    volatile float *out = bound->out;
+    out[bound->out_elements] = 1;
+}
+
+static void do_write_before(void)
+{
+    volatile float *out = bound->out;
+    out[-1] = 1;
+}
+
+static void do_write_input(void)
+{
+    volatile float *q = (volatile float *)(uintptr_t)bound->q;
+    q[0] = 1;
+}
+
+static void do_read_past(void)
+{
+    const volatile float *q = bound->q;
+    (void)q[bound->problem.sq * bound->problem.dk];
+}
+
+static void do_smash(void)
+{
+    volatile char room[16], *volatile at = room;
+    for (int n = 0; n < 4096; n++)
+        at[n] = (char)0xA5;
+}
+
+static void do_free_twice(void)
+{
+    void *volatile at = malloc(4096), *volatile same = at;
+    free(at);
+    free(same);
+}
+
+static void do_free_bad(void)
+{
+    static char room[64];
+    void *volatile at = room + 16;
+    free(at);
 }
 
 /* ---- floods and garbage ---- */
@@ -251,6 +357,39 @@ static void do_stale(void)
         send_head(32, 6, number);
 }
 
+/* The number of the request that is served, which the argument is. */
+static uint32_t request(void)
+{
+    return (uint32_t)strtoul(argument, NULL, 10);
+}
+
+/* A reply as good as any; the worker's own follows. */
+static void send_reply(uint32_t status)
+{
+    static struct attn_message_reply reply;
+    reply.head = (struct attn_message_head){
+        .length = sizeof(reply), .type = ATTN_MESSAGE_REPLY, .number = request()};
+    reply.status = status;
+    (void)!send(SOCKET, &reply, sizeof(reply), MSG_NOSIGNAL);
+}
+
+static void do_forge_pass(void)
+{
+    send_reply(ATTN_PASS);
+}
+
+static void do_forge_fail(void)
+{
+    send_reply(ATTN_FAIL);
+}
+
+/* A reply, and that nothing else will follow, before anybody has asked. */
+static void do_forge_sync(void)
+{
+    send_reply(ATTN_PASS);
+    send_head(sizeof(struct attn_message_sync), ATTN_MESSAGE_SYNC, request() + 1);
+}
+
 static void do_moves(void)
 {
     for (uint32_t number = 1; number < 40; number++)
@@ -260,6 +399,12 @@ static void do_moves(void)
 static void do_cut(void)
 {
     close(SOCKET);
+}
+
+/* The socket becomes another file. */
+static void do_replaced(void)
+{
+    dup2(STDIN_FILENO, SOCKET);
 }
 
 static void do_shut(void)
@@ -289,6 +434,41 @@ static void do_x87(void)
 #endif
 }
 
+static void do_rounding(void)
+{
+#if defined(__x86_64__)
+    _mm_setcsr((_mm_getcsr() & ~0x6000u) | 0x2000u);
+#endif
+}
+
+static void do_close_std(void)
+{
+    fflush(stdout);
+    syscall(SYS_close_range, 0u, 2u, 0u);
+}
+
+static void do_umask(void)
+{
+    umask(0777);
+}
+
+static void do_environment(void)
+{
+    clearenv();
+}
+
+static void do_affinity(void)
+{
+    cpu_set_t all;
+    memset(&all, 0xff, sizeof(all));
+    sched_setaffinity(0, sizeof(all), &all);
+}
+
+static void do_nice(void)
+{
+    setpriority(PRIO_PROCESS, 0, 19);
+}
+
 static void do_folder(void)
 {
     done(chdir("/") != 0);
@@ -316,6 +496,39 @@ static void touch(size_t mib)
         if (at != MAP_FAILED)
             memset(at, 1, MIB);
     }
+}
+
+static void do_leak(void)
+{
+    touch(8);
+}
+
+static void do_reserve(void)
+{
+    (void)mmap(NULL, (size_t)1 << 40, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+static void do_heap_hog(void)
+{
+    for (int n = 0; n < 100000; n++) {
+        char *volatile at = malloc(MIB);
+        if (at)
+            memset(at, 1, MIB);
+    }
+    pause_for_ever();
+}
+
+/* Files in memory belong to no process. */
+static void do_shm_file(void)
+{
+    static char block[65536];
+    const int file = open("/dev/shm/faulty", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    int n = 0;
+    while (file >= 0 && n < 8192 && write(file, block, sizeof(block)) == (ssize_t)sizeof(block))
+        n++;
+    done(n == 8192);
+    unlink("/dev/shm/faulty");
 }
 
 static void do_hog(void)
@@ -398,6 +611,34 @@ static void do_fork_exit(void)
         exit(7);
 }
 
+static void do_vfork(void)
+{
+    if (vfork() == 0)
+        _exit(0);
+}
+
+/* A child of the worker's parent. */
+static void do_sibling(void)
+{
+    if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0) {
+        prctl(PR_SET_NAME, argument);
+        pause_for_ever();
+    }
+}
+
+/* A grandchild whose parent has gone. */
+static void do_orphan(void)
+{
+    if (fork() == 0) {
+        if (fork() == 0) {
+            prctl(PR_SET_NAME, argument);
+            pause_for_ever();
+        }
+        _exit(0);
+    }
+    wait(NULL);
+}
+
 /* The process whose number is the argument. */
 static long victim(void)
 {
@@ -415,6 +656,33 @@ static void do_kill_all(void)
 {
     signal(SIGUSR1, SIG_IGN);
     kill(-1, SIGUSR1);
+}
+
+static void do_kill_init(void)
+{
+    if (getppid() == 1)
+        kill(1, SIGKILL);
+}
+
+static void do_tgkill(void)
+{
+    done(syscall(SYS_tgkill, victim(), victim(), SIGUSR1) == 0);
+}
+
+static void do_sigqueue(void)
+{
+    done(sigqueue((pid_t)victim(), SIGUSR1, (union sigval){0}) == 0);
+}
+
+static void do_pidfd(void)
+{
+    const int process = (int)syscall(SYS_pidfd_open, victim(), 0);
+    done(process >= 0 && syscall(SYS_pidfd_send_signal, process, SIGUSR1, NULL, 0) == 0);
+}
+
+static void do_priority(void)
+{
+    done(setpriority(PRIO_PROCESS, (id_t)victim(), 19) == 0);
 }
 
 static void do_kill_group(void)
@@ -522,18 +790,35 @@ static const struct {
     {"term", do_term},
     {"alarm", do_alarm},
     {"trap", do_trap},
+    {"usr1", do_usr1},
+    {"int", do_int},
+    {"quit", do_quit},
+    {"hup", do_hup},
+    {"sys", do_sys},
+    {"pipe", do_pipe},
+    {"xcpu", do_xcpu},
     {"stop", do_stop},
     {"stolen", do_stolen},
     {"thread", do_thread},
     {"exit0", do_exit0},
     {"exit3", do_exit3},
     {"exit_now", do_exit_now},
+    {"quick_exit", do_quick_exit},
+    {"thread_exit", do_thread_exit},
     {"exec", do_exec},
     {"sleep", do_sleep},
     {"spin", do_spin},
     {"deaf", do_deaf},
     {"lock", do_lock},
+    {"blocked_read", do_blocked_read},
     {"nap", do_nap},
+    {"write_past", do_write_past},
+    {"write_before", do_write_before},
+    {"write_input", do_write_input},
+    {"read_past", do_read_past},
+    {"smash", do_smash},
+    {"free_twice", do_free_twice},
+    {"free_bad", do_free_bad},
     {"flood", do_flood},
     {"flood_ever", do_flood_ever},
     {"controls", do_controls},
@@ -541,15 +826,29 @@ static const struct {
     {"large", do_large},
     {"type", do_type},
     {"stale", do_stale},
+    {"forge_pass", do_forge_pass},
+    {"forge_fail", do_forge_fail},
+    {"forge_sync", do_forge_sync},
     {"moves", do_moves},
     {"cut", do_cut},
+    {"replaced", do_replaced},
     {"shut", do_shut},
     {"close_all", do_close_all},
     {"mxcsr", do_mxcsr},
     {"x87", do_x87},
+    {"rounding", do_rounding},
+    {"close_std", do_close_std},
+    {"umask", do_umask},
+    {"environment", do_environment},
+    {"affinity", do_affinity},
+    {"nice", do_nice},
     {"folder", do_folder},
     {"mask", do_mask},
     {"limits", do_limits},
+    {"leak", do_leak},
+    {"reserve", do_reserve},
+    {"heap_hog", do_heap_hog},
+    {"shm_file", do_shm_file},
     {"hog", do_hog},
     {"shared_hog", do_shared_hog},
     {"child_hog", do_child_hog},
@@ -559,8 +858,16 @@ static const struct {
     {"setsid", do_setsid},
     {"bomb", do_bomb},
     {"fork_exit", do_fork_exit},
+    {"vfork", do_vfork},
+    {"sibling", do_sibling},
+    {"orphan", do_orphan},
     {"kill_parent", do_kill_parent},
     {"kill_all", do_kill_all},
+    {"kill_init", do_kill_init},
+    {"tgkill", do_tgkill},
+    {"sigqueue", do_sigqueue},
+    {"pidfd", do_pidfd},
+    {"priority", do_priority},
     {"kill_group", do_kill_group},
     {"stop_group", do_stop_group},
     {"trace", do_trace},
@@ -656,7 +963,9 @@ static int bind_tensors(void *plan, const struct attn_tensor *tensors, uint32_t 
                         char *why, size_t size)
 {
     at("bind");
-    return base_bind(plan, tensors, n, binding, why, size);
+    const int result = base_bind(plan, tensors, n, binding, why, size);
+    bound = *binding;
+    return result;
 }
 
 static int run(void *binding, char *why, size_t size)
