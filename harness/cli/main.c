@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "host/confine.h"
+#include "results/record.h"
 #include "run/version.h"
 
 /* A signal to a job's processes often arrives twice: sent to all of them, and passed on by a shell
@@ -87,6 +88,9 @@ int main(int argc, char **argv)
     code = command.verb->run(&command, &paths);
     if (fflush(stdout) || ferror(stdout))
         code = attn_complain(ATTN_EXIT_INTERNAL, "standard output cannot be written");
+    if (code == ATTN_EXIT_OK && attn_json_refusals() > 0)
+        code = attn_complain(ATTN_EXIT_INTERNAL,
+                             "no memory for all of the output: it lacks something");
     if (attn_interrupted) {
         signal(attn_interrupted, SIG_DFL);
         raise(attn_interrupted);
