@@ -9,6 +9,7 @@
 
 #include "report/limit.h"
 #include "report/text.h"
+#include "results/record.h"
 #include "results/statistics.h"
 
 /* Indices while the view is built: key text -> row, label -> backend, id -> sizes. */
@@ -393,6 +394,8 @@ static double round_median(const json_t *round)
 {
     size_t n = json_array_size(round);
     double *values = n ? malloc(n * sizeof *values) : NULL;
+    if (n && !values)
+        attn_note_refusal();
     if (!values)
         return NAN;
     for (size_t i = 0; i < n; i++) {
@@ -414,6 +417,8 @@ size_t attn_view_round_medians(const json_t *bench, double **medians)
     const json_t *rounds = attn_field_at(bench, "samples_ns");
     size_t n = json_array_size(rounds);
     double *out = n ? malloc(n * sizeof *out) : NULL;
+    if (n && !out)
+        attn_note_refusal(); /* no rounds, to the caller: it would leave the result out */
     if (!out)
         return 0;
     for (size_t r = 0; r < n; r++) {

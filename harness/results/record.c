@@ -55,6 +55,11 @@ unsigned attn_json_refusals(void)
     return refusals;
 }
 
+void attn_note_refusal(void)
+{
+    refusals++;
+}
+
 void attn_record_begin(void)
 {
     accounted = refusals;

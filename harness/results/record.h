@@ -14,6 +14,8 @@ json_t *attn_json_number(double value);
 /* How many allocations of JSON have been refused in this process. Jansson leaves out what it found
  * no memory for, and goes on: a value is whole if this number is the same before and after. */
 unsigned attn_json_refusals(void);
+/* Counts one more: memory for something else was refused, and what is said lacks it. */
+void attn_note_refusal(void);
 
 /* A record is made from here on: what was refused memory before is no part of it. */
 void attn_record_begin(void);

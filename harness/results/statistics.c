@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "results/record.h"
+
 /* From this many rounds on, the interval comes from order statistics: 6 is the least number for
  * which the extremes cover the median with 95 % (1 - 2 * 2^-6 = 0.969). */
 #define ORDER_ROUNDS 6
@@ -176,8 +178,10 @@ int attn_summarise(const double *const *samples, const size_t *counts, size_t ro
     if (n == 0 || n > SIZE_MAX / sizeof(double) / 2)
         return -1;
     double *all = malloc((n + used) * sizeof *all);
-    if (!all)
+    if (!all) {
+        attn_note_refusal();
         return -1;
+    }
     double *medians = all + n;
     size_t filled = 0, m = 0;
     for (size_t r = 0; r < rounds; r++) {
