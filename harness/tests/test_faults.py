@@ -43,8 +43,8 @@ BOUND = ["run", "fetch", "release"]
 REQUESTS = {"constructor": 1, "init": 1, "probe": 3, "version": 3, "supports": 3}
 VERIFY = 7
 # The plugin tries, has not done it, and goes on.
-PREVENTED = ("kill_parent kill_all tgkill sigqueue pidfd priority memfd shm shm_file trace read descriptors write unlink create sysctl connect "
-             "network namespace").split()
+PREVENTED = ("kill_parent kill_all tgkill sigqueue pidfd priority memfd shm shm_file trace read "
+             "descriptors write unlink create sysctl connect network namespace").split()
 STATUS = {kind: status for status, kinds in KINDS.items() for kind in kinds.split()}
 STATUS.update((kind, PASS) for kind in PREVENTED)
 EXIT = {PASS: 0, FAIL: 3, CRASH: 6, TIMEOUT: 6, OOM: 6, ERROR: 6}
@@ -78,8 +78,8 @@ def wrong(kind, place, scratch, address):
     out = os.path.join(scratch, f"{kind}-{place}")
     name = f"x{zlib.crc32(out.encode()):08x}"
     results = os.path.join(out, "results.ndjson")
-    argument = {"setsid": name, "sibling": name, "orphan": name, "connect": address, "write": results, "unlink": results,
-                "create": results}.get(kind, "$$")
+    argument = {"setsid": name, "sibling": name, "orphan": name, "connect": address,
+                "write": results, "unlink": results, "create": results}.get(kind, "$$")
     if kind.startswith("forge"):
         argument = REQUESTS.get(place, VERIFY)
     # The shell becomes the program, so that its number is the host's.
