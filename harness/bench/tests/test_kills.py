@@ -2,11 +2,12 @@
 """A run that is killed again and again, and resumed, ends with the results of one that was not:
 nothing is lost, nothing is there twice.
 
-    test_kills.py BUILD_DIR [--kills N] [--seed N]
+    test_kills.py BUILD_DIR [--kills N] [--seconds S] [--seed N]
 
-Kills with SIGKILL at random moments: after 1 to 5 further lines of the journal, or a random time
+Kills with SIGKILL at random moments: after up to 5 further lines of the journal, or a random time
 after the last of them. The target is the host, or one of its workers. Without --kills: one run of two
-cases; with it: runs of these, until there were so many kills.
+cases; with it: runs of these, until there were so many kills of hosts, and as many of workers. Most
+runs begin with the ceilings of an earlier one, which take seconds.
 """
 import argparse
 import collections
@@ -86,6 +87,9 @@ class Campaign:
         self.folder = tempfile.mkdtemp(prefix="attnbench-kills-",
                                        dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
         self.hosts = self.workers = self.runs = self.commands = 0
+        self.end = float("inf")  # of the campaign
+        self.most = (8, 4)  # kills of the host and of workers
+        self.share = 0.3  # of the kills of a host, before which a worker is killed
 
     def start(self, run, resume):
         self.commands += 1
@@ -104,6 +108,16 @@ class Campaign:
         self.check(program.returncode == 0, f"exit code {program.returncode}: {errors}")
         return keys(results(read(run)))
 
+    def begin(self, run):
+        """A run that was killed after its first line, but has machine.json. Returns that line."""
+        whole = os.path.join(self.folder, "whole")
+        first = read(whole).splitlines(keepends=True)[0]
+        os.mkdir(run)
+        shutil.copy(os.path.join(whole, "machine.json"), run)
+        with open(os.path.join(run, "results.ndjson"), "wb") as file:
+            file.write(first)
+        return first
+
     def wait(self, program, run):
         """Until the journal has some more lines, and then for a moment."""
         least = len(read(run).splitlines()) + self.random.randint(0, LINES_MOST)
@@ -113,34 +127,37 @@ class Campaign:
         while program.poll() is None and time.monotonic() < end:
             time.sleep(0.0005)
 
-    def strike(self, program, run, left):
-        """Kills the host, or first some workers. Returns how many were killed."""
-        if self.random.random() < 0.3:
+    def strike(self, program, run):
+        """Kills the host, or first some worker."""
+        if self.workers < self.most[1] and self.random.random() < self.share:
             self.wait(program, run)
             workers = workers_of(program.pid)
-            if workers and left > 1:
+            if workers:
                 try:
                     os.kill(self.random.choice(workers), signal.SIGKILL)
                     self.workers += 1
                 except ProcessLookupError:
                     pass
         self.wait(program, run)
-        if program.poll() is None:
+        if self.hosts < self.most[0] and program.poll() is None:
             program.kill()
             self.hosts += 1
 
-    def kills(self):
-        return self.hosts + self.workers
+    def is_enough(self):
+        return time.monotonic() > self.end or \
+            (self.hosts >= self.most[0] and self.workers >= self.most[1])
 
-    def disturbed(self, most):
-        """One run to its end; at most so many kills in all. Returns its records."""
+    def disturbed(self):
+        """One run to its end. Returns its records."""
         run = os.path.join(self.folder, f"run{self.runs}")
         self.runs += 1
         before, resume, struck = b"", False, self.workers
+        if self.random.random() < 0.9:
+            before, resume = self.begin(run), True
         while True:
             with self.start(run, resume) as program:
-                if self.kills() < most:
-                    self.strike(program, run, most - self.kills())
+                if not self.is_enough():
+                    self.strike(program, run)
                 errors = program.communicate()[1]
             text = read(run)
             self.check(text.startswith(before), "a record was lost")
@@ -157,10 +174,10 @@ class Campaign:
         shutil.rmtree(run)
         return records, struck
 
-    def run(self, most, once):
+    def run(self, once):
         whole = self.undisturbed()
         while True:
-            records, struck = self.disturbed(most)
+            records, struck = self.disturbed()
             records = [record for record in records if not is_own(record)]
             found = keys(records)
             twice = [k for k, n in (found + turns(records)).items() if n > 1]
@@ -173,7 +190,7 @@ class Campaign:
             self.check(not lost, f"lost: {lost}")
             self.check(not more, f"more than undisturbed: {more}")
             self.check(not again, f"twice: {again}")
-            if once or self.kills() >= most:
+            if once or self.is_enough():
                 break
         shutil.rmtree(self.folder)
         print(f"{self.hosts} kills of the host and {self.workers} of workers, {self.runs} runs in "
@@ -185,11 +202,16 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seconds", type=float, default=None, help="after which no run is begun")
     asked = parser.parse_args()
     seed = random.randrange(1 << 32) if asked.seed is None else asked.seed
     campaign = Campaign(asked.build, seed)
     campaign.random_seed = seed
-    campaign.run(asked.kills or 12, not asked.kills)
+    if asked.seconds:
+        campaign.end = time.monotonic() + asked.seconds
+    if asked.kills:
+        campaign.most, campaign.share = (asked.kills, asked.kills), 1
+    campaign.run(not asked.kills)
 
 
 main()
