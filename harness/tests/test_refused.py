@@ -108,7 +108,11 @@ class Verb:
     def __init__(self, tree, name, words, out="", copied=""):
         """out: what it writes; copied: the folder that it works in is a copy of this one."""
         self.tree, self.name, self.words, self.out, self.copied = tree, name, words, out, copied
-        counted = os.path.join(tree.folder, name + ".count")
+        self.expected = self.count = None
+
+    def begin(self):
+        """Undisturbed: what is expected, of how many allocations."""
+        counted = os.path.join(self.tree.folder, self.name + ".count")
         self.expected = self.meet(0, counted)
         with open(counted, encoding="ascii") as file:
             self.count = int(file.read())
@@ -185,6 +189,7 @@ def main():
         first = random.randrange(SHARE)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             for verb in (verb for verb in verbs if not CHOSEN or verb.name in CHOSEN):
+                verb.begin()
                 met = list(range(1 + first, verb.count + 1, SHARE))
                 found = [(n, what) for n, what in zip(met, pool.map(verb.wrong, met)) if what]
                 ran += len(met)
