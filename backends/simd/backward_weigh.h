@@ -131,13 +131,14 @@ static void backward_weigh_marked(const struct backward_rows *x, const struct ba
     cells.j0 = x->u->j0;
     cells.from = group->from;
     cells.to = group->to;
+    cells.clean_from = cells.clean_to = group->from;
     const bool none = keys.first >= keys.end;
     const struct row row = {.h = x->h,
                             .i = x->i0 + r,
                             .lo = none ? group->from : keys.first,
                             .hi = none ? group->from : keys.end,
                             .s = s};
-    finish_scores(&cells, &row);
+    finish_scores(&cells, &row, vf_set1(0));
     backward_weigh(true, backward_keep(x, group, r, keys), job->factor, x->lse[r], x->delta[r],
                    group->from, group->to, s, ds);
     backward_add_bias(x, r, keys, ds);

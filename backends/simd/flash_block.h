@@ -41,9 +41,9 @@ struct group {
     int count;         /* rows, at most MR */
     int64_t lo, hi;    /* union of the rows' keys */
     int64_t from, to;  /* keys that the product computes: multiples of VF_LANES around lo, hi */
-    int64_t clean_lo, clean_hi; /* whole vectors of keys that all rows may see and whose raw scores
-                                   are final; empty: lo >= hi */
-    struct ahead *ahead;        /* what to prefetch meanwhile, or NULL */
+    int64_t clean_from, clean_to; /* panels whose keys all rows may see and whose raw scores are
+                                     final, from and to included; empty: both are from */
+    struct ahead *ahead;          /* what to prefetch meanwhile, or NULL */
     const struct meanwhile *meanwhile;
     float top[FLASH_MR * VF_LANES] __attribute__((aligned(64))); /* maxima, lane by lane */
     struct row rows[FLASH_MR];

@@ -19,6 +19,17 @@ FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile
     row->hi = keys.first < keys.end ? keys.end - tile->j0 : 0;
 }
 
+/* Sets the panels of keys that all rows may see, which are [lo, hi). */
+static void find_clean(struct group *group, int64_t lo, int64_t hi)
+{
+    const int64_t from = group->from >= lo ? group->from : attn_round_up(lo, FLASH_NR);
+    const int64_t to = group->to <= hi ? group->to : hi / FLASH_NR * FLASH_NR;
+    if (from < to) {
+        group->clean_from = from;
+        group->clean_to = to;
+    }
+}
+
 /* Sets the rows of a group and the keys that each may see of a tile. Returns false if no row sees
  * any key. */
 static bool start_group(const struct attn_flash_scratch *w, const struct block *block,
@@ -47,10 +58,9 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
     }
     group->from = group->lo / VF_LANES * VF_LANES;
     group->to = attn_round_up(group->hi, VF_LANES);
-    group->clean_lo = attn_round_up(common_lo, VF_LANES);
-    group->clean_hi = group->clean_lo;
+    group->clean_from = group->clean_to = group->from;
     if (!block->direct && !gaps && scores_are_plain(job))
-        group->clean_hi = common_hi / VF_LANES * VF_LANES;
+        find_clean(group, common_lo, common_hi);
     return group->lo < group->hi;
 }
 
@@ -60,24 +70,30 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
 {
     if (!start_group(w, block, tile, group))
         return false;
+    const struct attn_flash *job = group->job;
+    const bool unfinished = group->clean_from > group->from || group->clean_to < group->to;
     struct span span = {.k = w->k,
                         .from = group->from,
                         .to = group->to,
                         .s = w->s,
                         .top = group->top,
-                        .clean_lo = group->clean_lo,
-                        .clean_hi = group->clean_hi,
+                        .clean_from = group->clean_from,
+                        .clean_to = group->clean_to,
                         .ahead = group->ahead,
                         .meanwhile = group->meanwhile};
     for (int r = 0; r < group->count; r++) {
         struct row *row = &group->rows[r];
         if (row->lo >= row->hi)
             row->lo = row->hi = group->from;
+        if (job->operands.bias.data && bias_rides(job))
+            span.bias[r] = (const float *)job->operands.bias.data +
+                           attn_row_start(&job->operands.bias, group->b, row->h, row->i) + tile->j0;
         vf_store(group->top + r * VF_LANES, vf_set1(-INFINITY));
     }
     raw_scores(w, block, tile, group, &span);
-    if (group->clean_lo > group->from || group->clean_hi < group->to)
-        for (int r = 0; r < group->count; r++)
-            finish_scores(group, &group->rows[r]);
+    for (int r = 0; r < group->count && unfinished; r++) {
+        float *top = group->top + r * VF_LANES;
+        vf_store(top, finish_scores(group, &group->rows[r], vf_load(top)));
+    }
     return true;
 }

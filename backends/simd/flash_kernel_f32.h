@@ -32,6 +32,17 @@ FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pair
                 sum[r][n] = join(pairing, query, key[n], sum[r][n]);
         }
     }
+    if (top && x->bias[0]) {
+#pragma GCC unroll 16
+        for (int r = 0; r < mr; r++)
+#pragma GCC unroll 4
+            for (int n = 0; n < nv; n++) {
+                vf bias = vf_loadu(x->bias[r] + (s - x->s) + n * VF_LANES);
+                vf biased = vf_fma(bias, vf_set1(LOG2_E), sum[r][n]);
+                vf forbidden = vf_set1(-INFINITY);
+                sum[r][n] = vf_select_equal(bias, forbidden, forbidden, biased);
+            }
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)
 #pragma GCC unroll 4

@@ -24,9 +24,11 @@ struct span {
     int64_t dk, from, to;     /* from, to: multiples of VF_LANES */
     float *s;                 /* [rows][LD] */
     float *top; /* [rows][VF_LANES] maxima, lane by lane; raised to the scores of panels
-                   within [clean_lo, clean_hi), NaN ignored */
-    int64_t clean_lo, clean_hi;
-    struct ahead *ahead; /* what to prefetch meanwhile, or NULL */
+                   within [clean_from, clean_to), NaN ignored */
+    int64_t clean_from, clean_to;
+    const float *bias[FLASH_MR]; /* key 0 of the tile: added in these panels; NULL: none. -inf
+                                    forbids the cell, even if its score is +inf */
+    struct ahead *ahead;         /* what to prefetch meanwhile, or NULL */
     const struct meanwhile *meanwhile;
 };
 

@@ -37,7 +37,7 @@ FLASH_APART void score_product(int count, const struct span *x)
                                               .meanwhile = x->meanwhile});
         raise_top(count, x, raise_from, raise_to);
         raise_from = j;
-        raise_to = j >= x->clean_lo && end <= x->clean_hi ? end : j;
+        raise_to = j >= x->clean_from && end <= x->clean_to ? end : j;
     }
     raise_top(count, x, raise_from, raise_to);
 }

@@ -12,7 +12,7 @@ FLASH_INLINE void score_span(const int mr, const enum pairing pairing, const str
         if (x->ahead)
             fetch_ahead(x->ahead);
         const float *k = x->k + j / FLASH_NR * FLASH_NR * x->dk + j % FLASH_NR;
-        float *top = j >= x->clean_lo && end <= x->clean_hi ? x->top : NULL;
+        float *top = j >= x->clean_from && end <= x->clean_to ? x->top : NULL;
         switch ((end - j) / VF_LANES) {
 #if FLASH_NV == 4
         case 4:

@@ -22,32 +22,14 @@ struct softmax {
     float lag[(FLASH_MR + VF_LANES - 1) / VF_LANES * VF_LANES] __attribute__((aligned(64)));
 };
 
-/* Raises lanes to the scores of a row in the panels whose maximum the product did not take. NaN
- * among the scores is ignored here and shows in the sum of the weights. */
-FLASH_INLINE vf rest_of_top(const struct group *group, const struct row *row, vf top)
-{
-    for (int64_t j = group->from, end; j < group->to; j = end) {
-        end = j / FLASH_NR * FLASH_NR + FLASH_NR;
-        end = end < group->to ? end : group->to;
-        if (j >= group->clean_lo && end <= group->clean_hi)
-            continue;
-        for (int64_t n = j; n < end; n += VF_LANES)
-            top = vf_max(vf_load(row->s + n), top);
-    }
-    return top;
-}
-
 /* Before the weights: updates the maxima of the rows. */
 static void start_softmax(const struct group *group, float *max, struct softmax *x)
 {
-    const bool rest = group->clean_lo > group->from || group->clean_hi < group->to;
     memset(x->lag, 0, sizeof x->lag);
     for (int r = 0; r < group->count && weighs_alone(group->job); r++)
         x->shift[r] = 0.0f; /* as the maximum */
     for (int r = 0; r < group->count && !weighs_alone(group->job); r++) {
-        vf largest = vf_load(group->top + r * VF_LANES);
-        float top = vf_largest(rest ? rest_of_top(group, &group->rows[r], largest) : largest);
-        top *= score_unit(group->job);
+        float top = vf_largest(vf_load(group->top + r * VF_LANES)) * score_unit(group->job);
         top = max[r] > top ? max[r] : top;
         x->shift[r] = top == -INFINITY ? 0.0f : top;
         x->lag[r] = max[r] - x->shift[r];

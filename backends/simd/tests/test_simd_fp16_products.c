@@ -153,7 +153,7 @@ static void check_scores(int count, int64_t from, int64_t to, int64_t dk)
     static float top[FLASH_MR * VF_LANES] __attribute__((aligned(64)));
     struct region k = halves(2 * dk * FLASH_NR, true), q[FLASH_MR];
     struct span span = {
-        .k = k.data, .dk = dk, .from = from, .to = to, .s = s, .top = top, .clean_hi = FLASH_NR};
+        .k = k.data, .dk = dk, .from = from, .to = to, .s = s, .top = top, .clean_to = FLASH_NR};
     for (int r = 0; r < count; r++) {
         q[r] = halves(2 * dk, true);
         span.q[r] = q[r].data;
