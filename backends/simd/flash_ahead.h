@@ -2,7 +2,8 @@
 /* flash_ahead.h - part of flash_template.h: which lines flash_fetch.h prefetches:
  *   K and V of the next tile, of this item or of the next one, into the second-level cache, where
  *   packing finds them
- *   q and out of the next group of rows, because the hardware follows no stream to them */
+ *   q and out of the next group of rows, because the hardware follows no stream to them, and its
+ *   bias, which no other row has */
 
 /* Prefetching the next rows pays if the rows at hand meet at least this many keys of a tile: it
  * cost 2 % with 64 and 128 keys and gained 4 % with 512. */
@@ -55,7 +56,21 @@ static struct ahead next_tile(const struct attn_flash *job, const struct block *
     return look_ahead(job, next.b, next.kv, lo, (hi < rest ? hi : rest) - lo, times);
 }
 
-/* The rows after those of a group: their q, and the place of their sums. */
+/* The bias of a row that will meet the tile. One that several rows share stays in a cache. */
+static void next_bias(const struct attn_flash *job, const struct block *block,
+                      const struct tile *tile, int64_t h, int64_t i, int r, struct ahead *ahead)
+{
+    const struct attn_tensor *bias = &job->operands.bias;
+    const int64_t unit = attn_element_bytes(bias->dtype);
+    ahead->bias_bytes = 0;
+    if (!bias->data || bias->stride[3] != 1 || bias->stride[2] == 0)
+        return;
+    const int64_t at = attn_row_start(bias, block->b, h, i) + tile->j0 + tile->lo;
+    ahead->bias[r] = (const char *)bias->data + at * unit;
+    ahead->bias_bytes = (tile->hi - tile->lo) * unit;
+}
+
+/* The rows after those of a group: their q, their bias, and the place of their sums. */
 static void next_rows(const struct attn_flash *job, const struct attn_flash_scratch *w,
                       const struct block *block, const struct tile *tile, const struct group *group)
 {
@@ -82,6 +97,7 @@ static void next_rows(const struct attn_flash *job, const struct attn_flash_scra
                  attn_row_start(out, block->b, block->g * job->group + h, i);
         ahead->q[r] = (const char *)rows[r];
         ahead->o[r] = (const char *)to;
+        next_bias(job, block, tile, block->g * job->group + h, i, r, ahead);
         next_row(job, &h, &i);
     }
     ahead->q_bytes = FLASH_PAIRS ? job->dp * 2 : job->dp * unit;

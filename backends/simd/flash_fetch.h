@@ -12,6 +12,8 @@ struct ahead {
 
     const char *q[FLASH_MR], *o[FLASH_MR]; /* rows of q, and of w->o or out */
     int64_t q_bytes, o_bytes;              /* per row */
+    const char *bias[FLASH_MR];            /* the keys that the tile has of it */
+    int64_t bias_bytes;                    /* per row */
     int next, end, a_time;                 /* next row, end of the rows, rows per panel */
 };
 
@@ -35,5 +37,7 @@ FLASH_INLINE void fetch_ahead(struct ahead *ahead)
             __builtin_prefetch(q + at);
         for (int64_t at = 0; at < ahead->o_bytes; at += 64)
             __builtin_prefetch(o + at);
+        for (int64_t at = 0; at < ahead->bias_bytes; at += 64)
+            __builtin_prefetch(ahead->bias[ahead->next] + at, 0, 2);
     }
 }
