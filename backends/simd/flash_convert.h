@@ -85,6 +85,12 @@ FLASH_INLINE void narrow_as(const uint32_t type, void *data, int64_t at, int64_t
     int64_t c = 0;
     for (; step == 1 && c + VF_LANES <= count; c += VF_LANES)
         store_as(type, data, at + c, vf_mul(vf_set1(by), vf_loadu(from + c)));
+    if (step == 1 && c < count && type != ATTN_F32) { /* one by one is dear for 16 bits */
+        uint16_t rest[VF_LANES];
+        store_as(type, rest, 0, vf_mul(vf_set1(by), vf_load_first(from + c, count - c)));
+        memcpy((uint16_t *)data + at + c, rest, (size_t)(count - c) * sizeof *rest);
+        return;
+    }
     for (; c < count; c++)
         attn_element_write(type, data, at + c * step, from[c] * by);
 }
