@@ -170,10 +170,13 @@ def measure(program, args, path):
                "--samples", "1", "--run-limit", "2s", "-o", run, path]
     command += ["--budget", args.budget] if args.budget else []
     command += ["--resume"] if os.path.exists(os.path.join(run, "results.ndjson")) else []
+    stopped = bars.Unfit(f"stopped; the same command goes on from what {args.out} has")
     try:
         done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     except KeyboardInterrupt:
-        raise bars.Unfit(f"stopped; the same command goes on, as long as --out is {args.out}") from None
+        raise stopped from None
+    if done.returncode in (130, -2, -15):
+        raise stopped
     if done.returncode not in (0, 3, 6, 7):  # a peer's wrong or refused case is a figure that is missing
         raise bars.Unfit(f"attnbench bench ended with exit code {done.returncode}")
     return run
@@ -220,7 +223,10 @@ def shapes_of(run, ours, peers):
     return machine, [Shape(name, by_case[name], ours, peers) for name in order if name in by_case], len(order)
 
 
-def all_bars(shapes):
+def all_bars(shapes, asked):
+    """Those of a run of so many cases. A case that ours failed or refused has no ratio, and counts here."""
+    computed = sum(any(backend in s.records for backend in s.ours) for s in shapes)
+    yield bars.Bar("share of shapes that ours computed", computed / asked, 1.0)
     found = {s.name: s.ratio() for s in shapes if s.ratio()}
     for kind, mean in MEANS.items():
         some = [found[s.name] for s in shapes if s.kind == kind and s.name in found]
@@ -251,7 +257,7 @@ def report(run, args, what):
     compared = [s for s in shapes if s.ratio()]
     if not compared:
         raise bars.Unfit(f"{run}: no shape was timed beside a peer")
-    results = list(all_bars(shapes))
+    results = list(all_bars(shapes, asked))
     print("\n".join([
         f"{machine['cpu']['model']}, {machine['date'][:10]}, {machine['attnbench']['commit']}, {what}; "
         f"{len(compared)} of {asked} shapes compared in turns. {bars.ceilings_line(machine)}.", "",

@@ -142,6 +142,9 @@ class Reported(unittest.TestCase):
     def test_bars_that_are_met(self):
         code, page = self.run_it({"a": TIMES["a"]}, "--check")
         self.assertEqual(code, 0, page)
+        code, page = self.run_it({"a": TIMES["a"], "lost": {"ort": 1.0}}, "--check")
+        self.assertEqual(code, 1, page)
+        self.assertIn("| share of shapes that ours computed | 0.50 | ≥ 1.00 | **no** |", page)
         self.assertEqual(self.run_it({"b": TIMES["b"]})[0], 0)  # only --check makes it a failure
 
     def test_only_the_worst_are_listed(self):
