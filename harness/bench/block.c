@@ -44,9 +44,14 @@ static enum attn_block_class class_of(const struct attn_case *c)
  * that load little, 0.014 s of fourteen, four of which load PyTorch.) */
 static const double small_verify_s = 0.014;
 
-/* What decides the place of a case: its class, then its time; for small ones, where they were. */
+/* So few small cases take no time that another one would miss: they are first, whatever comes after
+ * them. Many are last, because together they do. */
+enum { FEW_SMALL = 8 };
+
+/* What decides the place of a case: its class, -1 for few small ones, then its time; for small
+ * ones, where they were. */
 struct place {
-    enum attn_block_class class;
+    int class;
     double seconds;
     size_t at;
 };
@@ -56,7 +61,7 @@ static int by_place(const void *a, const void *b)
     const struct place *x = a, *y = b;
     if (x->class != y->class)
         return x->class < y->class ? -1 : 1;
-    if (x->class != ATTN_BLOCK_SMALL && x->seconds != y->seconds)
+    if (x->class >= 0 && x->class != ATTN_BLOCK_SMALL && x->seconds != y->seconds)
         return x->seconds < y->seconds ? -1 : 1;
     return x->at < y->at ? -1 : x->at > y->at;
 }
@@ -66,9 +71,14 @@ int attn_block_order(struct attn_case_list *cases)
     struct place *places = calloc(cases->count, sizeof *places);
     struct attn_case *sorted = calloc(cases->count, sizeof *sorted);
     const bool any = places && sorted;
+    size_t small = 0;
+    for (size_t i = 0; i < cases->count; i++)
+        small += class_of(&cases->items[i]) == ATTN_BLOCK_SMALL;
     for (size_t i = 0; i < cases->count && any; i++) {
         const struct attn_case *c = &cases->items[i];
-        places[i] = (struct place){class_of(c), seconds_of(c), i};
+        places[i] = (struct place){(int)class_of(c), seconds_of(c), i};
+        if (places[i].class == ATTN_BLOCK_SMALL && small <= FEW_SMALL)
+            places[i].class = -1;
     }
     if (any)
         qsort(places, cases->count, sizeof *places, by_place);
@@ -244,7 +254,7 @@ double attn_block_until(const struct attn_session *session, const struct attn_bl
     const bool small = block->class == ATTN_BLOCK_SMALL;
     size_t alike = block->count; /* what shares with it */
     for (size_t i = block->first + alike; i < session->cases.count; i++)
-        alike += (class_of(&session->cases.items[i]) == ATTN_BLOCK_SMALL) == small;
+        alike += small || class_of(&session->cases.items[i]) != ATTN_BLOCK_SMALL;
     return isfinite(end) ? now + (end - now) * weight(session, block->first, block->count) /
                                      weight(session, block->first, alike)
                          : INFINITY;

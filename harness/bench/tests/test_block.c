@@ -5,7 +5,8 @@
 #include "bench/block.h"
 #include "case/tests/case_test.h"
 
-static struct attn_case_list mixed(void)
+/* With nine more small ones, or none. */
+static struct attn_case_list mixed(bool many)
 {
     struct attn_case_list list = {0};
     char why[512];
@@ -21,32 +22,56 @@ static struct attn_case_list mixed(void)
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_int_equal(try_line(lines[i], &list, why), 0);
+    if (many)
+        assert_int_equal(try_line("i: s=2,3,4,5,6,7,9,10,11 d=8", &list, why), 0);
     return list;
 }
 
 static void test_plain_cases_come_first_and_calls_last(void **state)
 {
     (void)state;
-    struct attn_case_list list = mixed();
-    char order[9] = "";
+    struct attn_case_list list = mixed(true);
+    char order[18] = "";
     assert_int_equal(attn_block_order(&list), 0);
     for (size_t i = 0; i < list.count; i++)
         order[i] = list.items[i].name[0];
-    assert_string_equal(order, "dfehbgac");
+    assert_string_equal(order, "dfehbgaciiiiiiiii");
     attn_case_list_free(&list);
+}
+
+/* They cost nothing, and a heavy one may take all there is. */
+static void test_few_small_cases_come_first(void **state)
+{
+    (void)state;
+    struct attn_session session = {
+        .cases = mixed(false), .settings.budget_s = 10, .roster.count = 10};
+    char order[9] = "";
+    assert_int_equal(attn_block_order(&session.cases), 0);
+    for (size_t i = 0; i < session.cases.count; i++)
+        order[i] = session.cases.items[i].name[0];
+    assert_string_equal(order, "acdfehbg");
+    struct attn_block block;
+    attn_block_begin(&session, 0, &block);
+    assert_int_equal(block.count, 2);
+    assert_int_equal(block.class, ATTN_BLOCK_SMALL);
+    /* They leave the others their shares. */
+    session.began = attn_now();
+    const double until = attn_block_until(&session, &block) - session.began;
+    assert_true(until > 0 && until < 1);
+    attn_case_list_free(&session.cases);
 }
 
 static void test_a_block_of_a_budget_holds_one_class(void **state)
 {
     (void)state;
-    struct attn_session session = {.cases = mixed()};
+    struct attn_session session = {.cases = mixed(true)};
     static const struct {
         size_t first, count;
         enum attn_block_class class;
-    } want[] = {{0, 5, ATTN_BLOCK_PLAIN}, {5, 1, ATTN_BLOCK_OTHER}, {6, 2, ATTN_BLOCK_SMALL}};
+    } want[] = {{0, 5, ATTN_BLOCK_PLAIN}, {5, 1, ATTN_BLOCK_OTHER}, {6, 11, ATTN_BLOCK_SMALL}};
     struct attn_block block;
     attn_block_begin(&session, 0, &block);
-    assert_int_equal(block.count, 8);
+    assert_int_equal(block.count, 17);
     session.settings.budget_s = 10;
     assert_int_equal(attn_block_order(&session.cases), 0);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -60,17 +85,18 @@ static void test_a_block_of_a_budget_holds_one_class(void **state)
 static void test_small_cases_have_the_time_to_be_verified(void **state)
 {
     (void)state;
-    struct attn_session session = {.cases = mixed(), .settings.budget_s = 10, .roster.count = 10};
+    struct attn_session session = {
+        .cases = mixed(true), .settings.budget_s = 10, .roster.count = 10};
     struct attn_block block;
     assert_int_equal(attn_block_order(&session.cases), 0);
     attn_block_begin(&session, 5, &block);
     session.began = attn_now();
-    assert_true(fabs(attn_block_until(&session, &block) - session.began - 9.72) < 1e-6);
+    assert_true(fabs(attn_block_until(&session, &block) - session.began - 8.46) < 1e-6);
     /* Plain cases have most of the rest: this one is like one of them, of which there are five. */
     attn_block_begin(&session, 0, &block);
     session.began = attn_now();
     const double until = attn_block_until(&session, &block) - session.began;
-    assert_true(until > 0.9 * 9.72 && until < 9.72);
+    assert_true(until > 0.9 * 8.46 && until < 8.46);
     attn_case_list_free(&session.cases);
 }
 
@@ -78,6 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain_cases_come_first_and_calls_last),
+        cmocka_unit_test(test_few_small_cases_come_first),
         cmocka_unit_test(test_a_block_of_a_budget_holds_one_class),
         cmocka_unit_test(test_small_cases_have_the_time_to_be_verified),
     };
