@@ -44,8 +44,8 @@ static const struct attn_option_spec options[] = {
      .type = ATTN_OPTION_CHOICE,
      .choices = "auto|graph|primitives",
      .default_value = "auto",
-     .help = "graph: one partition of the Graph API or nothing; primitives: matmul, softmax, "
-             "matmul; auto: graph if the library makes one partition"},
+     .help = "graph: the Graph API, one partition or nothing; primitives: matmul, softmax, matmul; "
+             "auto: graph if it can"},
     {.key = "scores",
      .type = ATTN_OPTION_CHOICE,
      .choices = "f32|as_q",
