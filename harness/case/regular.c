@@ -18,7 +18,9 @@ FILE *attn_regular_open(const char *path, const char **why)
     if (file)
         return file;
     const int error = opened && !S_ISREG(info.st_mode) ? EINVAL : errno;
-    *why = error == EINVAL ? "not a regular file" : strerror(error);
+    *why = error != EINVAL                   ? strerror(error)
+           : opened && S_ISDIR(info.st_mode) ? strerror(EISDIR)
+                                             : "not a regular file";
     if (fd >= 0)
         close(fd);
     errno = error;

@@ -7,6 +7,7 @@
 
 #include "results/figures.h"
 #include "results/paired.h"
+#include "results/record.h"
 #include "results/statistics.h"
 
 void batch_paired(const double *rows, size_t n_rows, double truth, double margin, size_t *missed,
@@ -16,6 +17,11 @@ void batch_low(const double *rows, size_t n_rows, size_t rounds, size_t n, doubl
                size_t out[2]);
 int attn_low_summarise(const double *const *samples, const size_t *counts, size_t rounds,
                        struct attn_interval *out);
+
+/* There are no records here. */
+void attn_note_refusal(void)
+{
+}
 
 /* Each row has 2 * 16 ratios. Counts the rows of which any look of the first series misses `truth`,
  * and the verdicts of the whole sequence; *pairs is the mean number of pairs. */
