@@ -16,6 +16,7 @@
 #include "case/case.h"
 #include "fuzz.h"
 #include "host/affinity.h"
+#include "host/entropy.h"
 #include "host/process.h"
 #include "host/worker.h"
 #include "pack/make.h"
