@@ -164,18 +164,30 @@ static struct attn_ratio mean_over(const struct attn_ranking *ranking,
     return attn_ratio_mean(room, *shared);
 }
 
-/* The column with most wins but `except`; of equals, the one that is faster in the mean. A backend
- * that was never first but for `except` wins where it is second to that one. */
+/* In how many cases of the family is column `c` first, or behind `except` alone? Without toys where
+ * others were timed. */
+static size_t wins_beside(const struct attn_ranking *ranking, const struct attn_family *family,
+                          size_t except, size_t c)
+{
+    const bool toys = !has_real_cases(ranking, family);
+    size_t wins = 0;
+    for (size_t i = 0; i < ranking->grid->n_lines; i++) {
+        const struct attn_rank *rank = &ranking->lines[i];
+        wins += (rank->first == c || (rank->first == except && rank->second == c)) &&
+                attn_family_has(family, &ranking->grid->lines[i]) && (toys || !is_toy(ranking, i));
+    }
+    return wins;
+}
+
+/* The column with most wins but `except`; of equals, the one that is faster in the mean. */
 static size_t leader(const struct attn_ranking *ranking, const struct attn_family *family,
                      size_t except, struct attn_ratio *room)
 {
     const size_t none = ranking->grid->n_columns;
     size_t best = none, most = 0;
     for (size_t c = 0; c < none; c++) {
-        size_t wins = c == except ? 0 : family->wins[c], shared;
-        for (size_t i = 0; except < none && c != except && i < ranking->grid->n_lines; i++)
-            wins += ranking->lines[i].first == except && ranking->lines[i].second == c &&
-                    attn_family_has(family, &ranking->grid->lines[i]);
+        size_t shared;
+        const size_t wins = c == except ? 0 : wins_beside(ranking, family, except, c);
         if (wins > most || (wins && wins == most &&
                             mean_over(ranking, family, best, c, room, &shared).ratio < 1)) {
             most = wins;
