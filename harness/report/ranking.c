@@ -126,13 +126,13 @@ static bool is_toy(const struct attn_ranking *ranking, size_t line)
            ranking->grid->lines[line].cells[first]->median < toy_ns;
 }
 
-/* Has a family cases that are no toys? */
+/* Has a family cases of two backends or more that are no toys? */
 static bool has_real_cases(const struct attn_ranking *ranking, const struct attn_family *family)
 {
     bool real = false;
     for (size_t i = 0; i < ranking->grid->n_lines; i++)
         real = real || (attn_family_has(family, &ranking->grid->lines[i]) &&
-                        ranking->lines[i].first < ranking->grid->n_columns && !is_toy(ranking, i));
+                        ranking->lines[i].ranked > 1 && !is_toy(ranking, i));
     return real;
 }
 
@@ -173,7 +173,8 @@ static size_t wins_beside(const struct attn_ranking *ranking, const struct attn_
     size_t wins = 0;
     for (size_t i = 0; i < ranking->grid->n_lines; i++) {
         const struct attn_rank *rank = &ranking->lines[i];
-        wins += (rank->first == c || (rank->first == except && rank->second == c)) &&
+        wins += rank->ranked > 1 &&
+                (rank->first == c || (rank->first == except && rank->second == c)) &&
                 attn_family_has(family, &ranking->grid->lines[i]) && (toys || !is_toy(ranking, i));
     }
     return wins;
