@@ -51,6 +51,9 @@ int attn_channel_receive(union attn_request_buffer *buffer, int fds[2])
     number = buffer->head.number;
     if (buffer->head.type == ATTN_MESSAGE_SYNC && (size_t)n == sizeof(buffer->sync)) {
         attn_channel_send(&buffer->head);
+        for (int f = 0; f < 2; f++)
+            if (fds[f] >= 0)
+                close(fds[f]);
         return attn_channel_receive(buffer, fds);
     }
     if (buffer->head.type == ATTN_MESSAGE_CONFIG && (size_t)n == sizeof(buffer->config))

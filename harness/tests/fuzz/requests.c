@@ -346,6 +346,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_expect(dup2(sockets[1], ATTN_PROTOCOL_FD) >= 0, "no descriptor");
     close(sockets[1]);
     put_message(sockets[0], &input);
+    shutdown(sockets[0], SHUT_WR); /* what answers SYNC waits for another message */
     if (attn_channel_receive(&received, fds) > 0)
         serve(&received, fds);
     for (int f = 0; f < 2; f++)
