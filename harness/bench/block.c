@@ -48,8 +48,8 @@ static const double small_verify_s = 0.014;
  * them. Many are last, because together they do. */
 enum { FEW_SMALL = 8 };
 
-/* What decides the place of a case: its class, -1 for few small ones, then its time; for small
- * ones, where they were. */
+/* What decides the place of a case: its class, -1 for few small ones; then its time, 0 for small
+ * ones, which stay in their order. */
 struct place {
     int class;
     double seconds;
@@ -61,7 +61,7 @@ static int by_place(const void *a, const void *b)
     const struct place *x = a, *y = b;
     if (x->class != y->class)
         return x->class < y->class ? -1 : 1;
-    if (x->class >= 0 && x->class != ATTN_BLOCK_SMALL && x->seconds != y->seconds)
+    if (x->seconds != y->seconds)
         return x->seconds < y->seconds ? -1 : 1;
     return x->at < y->at ? -1 : x->at > y->at;
 }
@@ -76,9 +76,10 @@ int attn_block_order(struct attn_case_list *cases)
         small += class_of(&cases->items[i]) == ATTN_BLOCK_SMALL;
     for (size_t i = 0; i < cases->count && any; i++) {
         const struct attn_case *c = &cases->items[i];
-        places[i] = (struct place){(int)class_of(c), seconds_of(c), i};
-        if (places[i].class == ATTN_BLOCK_SMALL && small <= FEW_SMALL)
-            places[i].class = -1;
+        const enum attn_block_class class = class_of(c);
+        places[i] = class != ATTN_BLOCK_SMALL
+                        ? (struct place){(int)class, seconds_of(c), i}
+                        : (struct place){small <= FEW_SMALL ? -1 : (int)class, 0, i};
     }
     if (any)
         qsort(places, cases->count, sizeof *places, by_place);

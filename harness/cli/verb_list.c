@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verb_list.c - attnbench list. */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
