@@ -66,35 +66,42 @@ def state_lines(records):
 
 
 def verdict_lines(out):
-    for folder in ("small", "matrix", "suite"):
+    for folder in ("small", "matrix", "peers", "suite"):
         path = os.path.join(out, folder, "results.ndjson")
         if not os.path.exists(path):
             continue
-        records = [r for r in read(path) if r["type"] == "verify"]
+        records = [r for r in read(path) if r["type"] == "verify" and r["backend"] != "reference"]
         for backend in sorted({named(r) for r in records}):
             mine = [r for r in records if named(r) == backend]
             counts = collections.Counter(r["status"] for r in mine)
             reruns = sum(r["checks"].get("rerun") == "pass" for r in mine)
             yield (f"- {folder}, {backend}: " + ", ".join(f"{n} {s}" for s, n in sorted(counts.items())) +
-                   f"; the same bits in all reruns of {reruns} cases")
+                   (f"; the same bits in all reruns of {reruns} cases" if reruns else ""))
     for log in sorted(glob.glob(os.path.join(out, "*check.log"))):
         with open(log, encoding="utf-8") as file:
             found = re.findall(r"SUMMARY: (.*)", file.read())
         bad = [line for line in found if not line.startswith("0 ")]
-        yield f"- {os.path.basename(log)[:-4]}: {len(found)} processes, " + ("; ".join(bad) or "nothing found")
+        many = "" if len(found) == 1 else "es"
+        yield f"- {os.path.basename(log)[:-4]}: {len(found)} process{many}, " + ("; ".join(bad) or "nothing found")
     with open(os.path.join(out, "left-out.txt"), encoding="utf-8") as file:
         yield from ("- left out: " + line.rstrip() for line in file)
 
 
 # ---- tables ----
 
-def by_case(records, decode):
+def kind_of(record):
+    if record["sizes"]["op"] == "attention_backward":
+        return "backward"
+    return "decode" if record["sizes"]["sq"] == 1 else "forward"
+
+
+def by_case(records, kind):
     """{case: {backend: record}} in order; of decoding the cold figures where there are some."""
     table = {}
     for r in records:
-        if r["type"] == "bench" and (r["sizes"]["sq"] == 1) == decode:
+        if r["type"] == "bench" and kind_of(r) == kind:
             row = table.setdefault(r["case"], {})
-            if named(r) not in row or r["cache"] == ("cold" if decode else "hot"):
+            if named(r) not in row or r["cache"] == ("cold" if kind == "decode" else "hot"):
                 row[named(r)] = r
     return table
 
@@ -144,13 +151,14 @@ def text_of(out):
     records = read(os.path.join(out, "bench", "results.ndjson"))
     name = device_name(machine)
     peak = dense_peak(gpus, name)
-    forward, decode = by_case(records, False), by_case(records, True)
+    forward, backward, decode = (by_case(records, kind) for kind in ("forward", "backward", "decode"))
     versions = [f"- {b['name']}: {b['version']}" for b in machine["backends"] if b["device"]]
     known = f"{peak / 1000:.0f} TFLOP/s, {gpus['source']}" if peak else "not listed, so no shares"
     tables = []
-    if forward:
-        tables += ["", "## Forward, hot", "",
-                   *table_lines(forward, False, lambda r: peak if r["sizes"]["dtype"] in ("f16", "bf16") else None)]
+    for title, table in (("Forward", forward), ("Backward", backward)):
+        if table:
+            tables += ["", f"## {title}, hot", "",
+                       *table_lines(table, False, lambda r: peak if r["sizes"]["dtype"] in ("f16", "bf16") else None)]
     if decode:
         tables += ["", "## Decoding, cold where measured", "",
                    *table_lines(decode, True, lambda r: r.get("device", {}).get("copy_gbs"))]
@@ -158,7 +166,9 @@ def text_of(out):
         f"# {name}", "",
         f"attnbench {machine['attnbench']['commit']}, {machine['date'][:10]}, "
         f"{machine['protocol']['rounds']} rounds; dense peak of f16 and bf16: {known}.", "",
-        *versions, *state_lines(records), "", "## Verified", "", *verdict_lines(out), *tables, "",
+        *versions, *state_lines(records), "", "## Verified", "",
+        "Peers under all fills but `poison`, which libraries let through.", "",
+        *verdict_lines(out), *tables, "",
         "## Wanted", "", "| what | measured | wanted | met |", "|---|---:|---:|---|",
         *(bar.row() for bar in results(forward, decode, gpus["wanted"])), ""])
 

@@ -40,7 +40,7 @@ class Script(unittest.TestCase):
                        '"$@" && echo "========= ERROR SUMMARY: %s"\n' % summary)
         os.chmod(tool, 0o755)
         report = os.path.join(self.folder, "report")
-        done = self.run_script("-o", report, *QUICK, GPU_BUILD=BUILD, GPU_CASES=cases,
+        done = self.run_script("-o", report, "-j", "2", *QUICK, GPU_BUILD=BUILD, GPU_CASES=cases,
                                GPU_PLUGIN=os.path.join(BUILD, "tests", "plugins", "cuda_emu.so"),
                                PATH=self.folder + ":" + os.environ["PATH"])
         with open(os.path.join(report, "gpu.md"), encoding="utf-8") as file:
@@ -54,6 +54,11 @@ class Script(unittest.TestCase):
         self.assertEqual(done.stderr.splitlines(),
                          ["gpu: no GPU: the CUDA driver is missing, or it knows none"])
 
+    def test_a_step_that_there_is_not(self):
+        done = self.run_script("-s", "small,benhc")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertTrue(done.stderr.startswith("gpu: there is no step 'benhc', but small,matrix"), done.stderr)
+
     def test_from_end_to_end(self):
         done, text, report = self.run_emulated("0 errors")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -63,14 +68,14 @@ class Script(unittest.TestCase):
                      "- an empty launch, one of many: 1000.0 to 1000.0 us",
                      "- small, cuda_emu: 2 pass; the same bits in all reruns of 2 cases",
                      "- matrix, cuda_emu: 2 pass; the same bits in all reruns of 2 cases",
-                     "- memcheck: 1 processes, nothing found", "- racecheck: 1 processes"):
+                     "- memcheck: 2 processes, nothing found", "- racecheck: 2 processes"):
             self.assertIn(line, text)
         self.assertRegex(text, r"- clocks held down by: power cap; heat \(software\) \((\d+) of \1 ")
 
     def test_what_the_sanitizer_finds_fails(self):
         done, text, _ = self.run_emulated("7 errors")
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
-        self.assertIn("- racecheck: 1 processes, 7 errors", text)
+        self.assertIn("- racecheck: 2 processes, 7 errors; 7 errors", text)
         self.assertIn("failed: memcheck racecheck\n", done.stderr)
 
     def test_what_is_missing_is_said(self):
@@ -86,7 +91,7 @@ class Script(unittest.TestCase):
 def record(backend, ns, case="a", cache="hot", gbs=0.0, **sizes):
     return {"type": "bench", "case": case, "backend": backend, "cache": cache, "time_ns": {"median": ns},
             "gflops": 4e8 / ns, "gbs": gbs, "device": {"copy_gbs": 2000.0},
-            "sizes": {"dtype": "f16", "sq": 2048, "dk": 64, **sizes}}
+            "sizes": {"op": "attention", "dtype": "f16", "sq": 2048, "dk": 64, **sizes}}
 
 
 class Figures(unittest.TestCase):
@@ -99,16 +104,17 @@ class Figures(unittest.TestCase):
 
     def test_rates_shares_and_ratios(self):
         table = gpu.by_case([record("cuda_flash", 2000), record("cuda_cudnn", 1500),
-                             record("cuda_flash", 9, cache="cold"), record("x", 1, sq=1)], False)
+                             record("cuda_flash", 9, cache="cold"), record("x", 1, sq=1),
+                             record("y", 1, op="attention_backward")], "forward")
         line = list(gpu.table_lines(table, False, lambda r: 400e3))[2]
         self.assertEqual(line, "| a | 200 (50 %) | 267 (67 %) | 0.75 |")
 
     def test_what_is_wanted(self):
         forward = gpu.by_case([record("cuda_flash", 100), record("cuda_cudnn", 110),
                                record("cuda_flash", 300, case="short", sq=512),
-                               record("cuda_cudnn", 100, case="short", sq=512)], False)
+                               record("cuda_cudnn", 100, case="short", sq=512)], "forward")
         decode = gpu.by_case([record("cuda_flash", 1, sq=1, gbs=1900, cache="hot"),
-                              record("cuda_flash", 1, sq=1, gbs=1600, cache="cold")], True)
+                              record("cuda_flash", 1, sq=1, gbs=1600, cache="cold")], "decode")
         met = [(round(bar.measured, 2), bar.met) for bar in gpu.results(forward, decode, self.wanted)]
         self.assertEqual(met, [(1.1, True), (1.1, True), (0.8, False)])
         self.assertFalse(any(bar.met for bar in gpu.results({}, {}, self.wanted)))
@@ -118,8 +124,8 @@ class Figures(unittest.TestCase):
             self.assertLessEqual({"source", "dense_tflops", "wanted"}, set(json.load(file)))
         done = subprocess.run([os.path.join(BUILD, "bin", "attnbench"), "list", "cases", "--json",
                                *(os.path.join(gpu.ROOT, "cases", "gpu", name + ".cases")
-                                 for name in ("forward", "decode", "matrix"))], capture_output=True, check=True)
-        self.assertEqual(len(json.loads(done.stdout)), 72 + 24 + 73)
+                                 for name in ("forward", "backward", "decode", "matrix"))], capture_output=True, check=True)
+        self.assertEqual(len(json.loads(done.stdout)), 72 + 32 + 24 + 91)
 
 
 if __name__ == "__main__":

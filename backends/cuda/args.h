@@ -52,4 +52,15 @@ struct attn_cuda_args {
     uint64_t seed;
 };
 
+/* A tensor as the copies of Hopper address it, as the driver encodes it. */
+struct attn_cuda_map {
+    uint64_t words[16];
+} __attribute__((aligned(64)));
+
+/* The arguments of flash_TYPE_WIDTH_hopper. */
+struct attn_cuda_hopper_args {
+    struct attn_cuda_map q, k, v;
+    struct attn_cuda_args a;
+};
+
 #endif

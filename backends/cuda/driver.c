@@ -24,6 +24,15 @@ enum {
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
 };
 enum { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
+/* Of tensor maps. */
+enum {
+    CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
+    CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 = 9,
+    CU_TENSOR_MAP_INTERLEAVE_NONE = 0,
+    CU_TENSOR_MAP_SWIZZLE_128B = 3,
+    CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2,
+    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE = 0
+};
 enum { CU_STREAM_DEFAULT = 0, CU_EVENT_DEFAULT = 0 };
 /* Dynamic shared memory that every kernel may have without asking. */
 #define SHARED_UNASKED (48 * 1024)
@@ -62,6 +71,9 @@ static struct {
     result (*EventElapsedTime)(float *, void *, void *);
     result (*LaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                            unsigned, void *, void **, void **);
+    result (*TensorMapEncodeTiled)(void *, int, uint32_t, void *, const uint64_t *,
+                                   const uint64_t *, const uint32_t *, const uint32_t *, int, int,
+                                   int, int);
 } cu;
 
 static const struct {
@@ -97,25 +109,28 @@ static const struct {
     {"cuEventRecord", &cu.EventRecord},
     {"cuEventElapsedTime", &cu.EventElapsedTime},
     {"cuLaunchKernel", &cu.LaunchKernel},
+    {"cuTensorMapEncodeTiled", &cu.TensorMapEncodeTiled}, /* may be missing: before 12.0 */
 };
 
 /* A launch costs what this kernel takes. */
 static const unsigned char null_image[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
                                           ".visible .entry " ATTN_GPU_NULL "() { ret; }\n";
 
-/* The kernels, embedded by image.c: one fat binary a type. */
-extern const unsigned char attn_cuda_f16[], attn_cuda_bf16[], attn_cuda_f32[];
+/* The kernels, embedded by image.c: one fat binary a type, and one for sm_90a; that is a byte of 0
+ * if it was not built. */
+extern const unsigned char attn_cuda_f16[], attn_cuda_bf16[], attn_cuda_f32[], attn_cuda_hopper[];
 static struct image {
     const char *type;
     const unsigned char *data;
     void *module; /* NULL: not loaded yet */
 } images[] = {{ATTN_GPU_NULL, null_image, NULL},
+              {"_hopper", attn_cuda_hopper, NULL},
               {"_f16", attn_cuda_f16, NULL},
               {"_bf16", attn_cuda_bf16, NULL},
               {"_f32", attn_cuda_f32, NULL}};
 
 static struct {
-    int opened, index, processors, driver, l2_bytes;
+    int opened, index, processors, driver, l2_bytes, capability; /* capability: as above */
     void *context;
     char name[128], pci[32];
     uint64_t held, most; /* bytes allocated now, and at most */
@@ -143,7 +158,7 @@ static int load_driver(char *why, size_t size)
     }
     for (size_t s = 0; s < sizeof symbols / sizeof *symbols; s++) {
         void *address = dlsym(library, symbols[s].symbol);
-        if (!address) {
+        if (!address && symbols[s].slot != &cu.TensorMapEncodeTiled) {
             snprintf(why, size, "the CUDA driver lacks %s: it is too old", symbols[s].symbol);
             return ATTN_NO_DEVICE;
         }
@@ -199,6 +214,7 @@ static int open_device(int index, char *why, size_t size)
     if (status == ATTN_OK)
         status = attn_gpu_enter(why, size);
     device.index = index;
+    device.capability = 10 * major + minor;
     return status;
 }
 
@@ -236,6 +252,29 @@ void attn_gpu_version(char *text, size_t size)
 int attn_gpu_processors(void)
 {
     return device.processors;
+}
+
+int attn_gpu_hopper(void)
+{
+    return device.capability == 90 && attn_cuda_hopper[0] && cu.TensorMapEncodeTiled;
+}
+
+int attn_gpu_map(struct attn_cuda_map *map, const struct attn_cuda_view *view,
+                 const int32_t extent[4], int bf16, uint32_t rows, char *why, size_t size)
+{
+    uint64_t dims[4], bytes[4];
+    const uint32_t box[4] = {64, rows, 1, 1}, every[4] = {1, 1, 1, 1};
+    for (int axis = 0; axis < 4; axis++) {
+        /* the driver wants the innermost first; where there is one index alone, any stride does */
+        dims[axis] = (uint64_t)extent[3 - axis];
+        bytes[axis] = 2 * (uint64_t)(extent[3 - axis] > 1 ? view->stride[3 - axis] : 64);
+    }
+    return check(cu.TensorMapEncodeTiled(
+                     map, bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+                     4, view->data, dims, bytes + 1, box, every, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                     CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                 "describing a tensor", why, size);
 }
 
 const char *attn_gpu_memory(struct attn_device *to)

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "host_args.h"
 #include "instances.h"
@@ -26,6 +27,19 @@ static const struct tile tiles[] = {
      keys,   32 * warps, ATTN_CUDA_SHARED(width, tiles, warps, keys),                              \
      masked, IS_##kind},
     ATTN_CUDA_TILES(TILE)
+#undef TILE
+};
+static const struct tile hopper_tiles[] = {
+#define TILE(type, width, groups, keys, stages)                                                    \
+    {width,                                                                                        \
+     "hopper",                                                                                     \
+     64 * (groups),                                                                                \
+     keys,                                                                                         \
+     128 * ((groups) + 1),                                                                         \
+     ATTN_CUDA_HOPPER_SHARED(width, groups, keys, stages),                                         \
+     0,                                                                                            \
+     0},
+    ATTN_CUDA_HOPPER_TILES(any, TILE)
 #undef TILE
 };
 static const struct tile by_rows = {0, "rows", ATTN_CUDA_ROW_WARPS, 32, 32 * ATTN_CUDA_ROW_WARPS, 0,
@@ -62,10 +76,40 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Can the copies of Hopper read and its stores write this operand, or of each batch entry if
+ * `first` is 1: rows at multiples of 16 bytes, no axis that stands still. */
+static int in_chunks(const struct attn_problem *p, uint32_t role, int first)
+{
+    const struct attn_tensor *tensor = attn_tensor_find(p, role);
+    int fits = tensor->shape[3] % 8 == 0 && tensor->stride[3] == 1;
+    for (int axis = first; axis < 3; axis++)
+        fits = fits && (tensor->shape[axis] == 1 ||
+                        (tensor->stride[axis] > 0 && tensor->stride[axis] % 8 == 0));
+    return fits;
+}
+
+/* Of the plain tiles, by its width, or NULL. Query heads of a group are not joined there, so rows
+ * of one head must fill a warpgroup. */
+static const struct tile *hopper_tile(const struct attn_problem *p,
+                                      const struct attn_services *services,
+                                      const struct tile *plain, int first)
+{
+    if (!attn_gpu_hopper() || strcmp(plain->kind, "plain") != 0 || p->sq < 64 || p->sk < 1 ||
+        strcmp(attn_option_get(services, "hopper", "1"), "0") == 0 ||
+        p->score == ATTN_SCORE_BILINEAR || !in_chunks(p, ATTN_Q, first) ||
+        !in_chunks(p, ATTN_K, first) || !in_chunks(p, ATTN_V, first) ||
+        !in_chunks(p, ATTN_OUT, first))
+        return NULL;
+    const struct tile *t = hopper_tiles;
+    while (t->width < plain->width)
+        t++;
+    return t;
+}
+
 /* The narrowest tile that holds both widths, and of these the first that has every feature of the
  * problem. q^T M may be rounded to bf16, because numerics can declare that. In f16 it might
  * overflow. */
-static const struct tile *choose(const struct attn_problem *p)
+static const struct tile *choose(const struct attn_problem *p, const struct attn_services *services)
 {
     const int plain =
         p->dtype == ATTN_F32 || p->flags & ATTN_FLAG_DROPOUT || attn_tensor_find(p, ATTN_WEIGHTS);
@@ -83,7 +127,13 @@ static const struct tile *choose(const struct attn_problem *p)
     const struct tile *t = tiles;
     while (t->width < width || t->splits != decode || t->masked < masked)
         t++;
-    return t;
+    const struct tile *hopper = hopper_tile(p, services, t, 0);
+    return hopper ? hopper : t;
+}
+
+static int is_hopper(const struct tile *tile)
+{
+    return strcmp(tile->kind, hopper_tiles->kind) == 0;
 }
 
 /* Blocks for `batch` batch entries, over rows. A tile with a width has the query heads of a group
@@ -92,7 +142,7 @@ static int64_t blocks_for(const struct attn_cuda_args *a, const struct tile *til
 {
     if (tile == &by_rows)
         return ceil_div(batch * a->hq * a->sq, tile->rows);
-    if (tile == &by_pairs)
+    if (tile == &by_pairs || is_hopper(tile))
         return ceil_div(a->sq, tile->rows) * a->hq * batch;
     return ceil_div((int64_t)a->sq * (a->hq / a->hkv), tile->rows) * a->hkv * batch;
 }
@@ -207,7 +257,7 @@ int attn_cuda_flash_create(const struct attn_problem *problem, const struct attn
     int status = attn_cuda_plan_new(problem, services, &plan, why, size);
     if (status != ATTN_OK)
         return status;
-    const struct tile *tile = choose(problem);
+    const struct tile *tile = choose(problem, services);
     char width[8] = "";
     if (tile->width)
         snprintf(width, sizeof width, "%d_", (int)tile->width);
@@ -215,9 +265,15 @@ int attn_cuda_flash_create(const struct attn_problem *problem, const struct attn
              attn_cuda_type_name(plan->dtype), width, tile->kind);
     plan->key_tile = tile->keys;
     plan->tensor_cores = tile->width > 0;
+    if (is_hopper(tile)) {
+        plan->hopper_rows = (uint32_t)tile->rows;
+        plan->hopper_keys = (uint32_t)tile->keys;
+    }
     if (problem->score == ATTN_SCORE_BILINEAR && tile->width)
         round_q(&plan->args);
     lay_out(plan, tile, attn_tensor_find(problem, ATTN_WEIGHTS) != NULL);
+    if (!is_hopper(tile) && hopper_tile(problem, services, tile, 1))
+        plan->batch_alone = 0; /* one batch entry alone would take the other kernel */
     if (problem->score == ATTN_SCORE_BILINEAR || problem->score == ATTN_SCORE_ADDITIVE)
         lay_out_projections(plan);
     status = find_kernels(plan, why, size);
@@ -232,11 +288,31 @@ int attn_cuda_flash_create(const struct attn_problem *problem, const struct attn
     return status;
 }
 
+/* The kernel's copies take operands as maps. */
+static int start_hopper(const struct attn_cuda_plan *plan, const struct attn_cuda_args *a,
+                        char *why, size_t size)
+{
+    struct attn_cuda_hopper_args args = {.a = *a};
+    const int bf16 = plan->dtype == ATTN_BF16;
+    const int32_t q[4] = {a->b, a->hq, a->sq, a->dk}, k[4] = {a->b, a->hkv, a->sk, a->dk},
+                  v[4] = {a->b, a->hkv, a->sk, a->dv};
+    int status = attn_gpu_map(&args.q, &a->q, q, bf16, plan->hopper_rows, why, size);
+    if (status == ATTN_OK)
+        status = attn_gpu_map(&args.k, &a->k, k, bf16, plan->hopper_keys, why, size);
+    if (status == ATTN_OK)
+        status = attn_gpu_map(&args.v, &a->v, v, bf16, plan->hopper_keys, why, size);
+    if (status == ATTN_OK)
+        status = attn_gpu_launch(plan->queue, plan->kernel, &plan->grid, &args, why, size);
+    return status;
+}
+
 int attn_cuda_flash_start(const struct attn_cuda_plan *plan, const struct attn_cuda_args *args,
                           char *why, size_t size)
 {
     struct attn_cuda_args a = *args;
     int status = ATTN_OK;
+    if (plan->hopper_rows)
+        return start_hopper(plan, args, why, size);
     if (plan->project) {
         status = attn_gpu_launch(plan->queue, plan->project, &plan->project_grid, args, why, size);
         a.q = projected(&a, a.projected_q, a.sq);

@@ -31,6 +31,14 @@ int attn_gpu_copy_out(void *host, const void *device, size_t bytes, char *why, s
  * never freed. */
 int attn_gpu_kernel(const char *name, uint32_t shared_bytes, void **kernel, char *why, size_t size);
 
+/* Are there kernels named flash_TYPE_WIDTH_hopper, and does the device run them. */
+int attn_gpu_hopper(void);
+/* A tensor of 16-bit elements for their copies, in boxes of `rows` rows and 64 columns. The tensor
+ * has these extents, in the order of its strides; the last stride is 1, the others are multiples of
+ * 8 elements, and none is 0. */
+int attn_gpu_map(struct attn_cuda_map *map, const struct attn_cuda_view *view,
+                 const int32_t extent[4], int bf16, uint32_t rows, char *why, size_t size);
+
 struct attn_gpu_grid {
     uint32_t blocks_x, blocks_z, threads, shared_bytes;
 };

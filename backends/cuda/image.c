@@ -7,3 +7,9 @@
 EMBED("attn_cuda_f16", "kernels_f16.fatbin");
 EMBED("attn_cuda_bf16", "kernels_bf16.fatbin");
 EMBED("attn_cuda_f32", "kernels_f32.fatbin");
+#ifdef HOPPER
+EMBED("attn_cuda_hopper", "kernels_hopper.fatbin");
+#else
+extern const unsigned char attn_cuda_hopper[];
+const unsigned char attn_cuda_hopper[1] = {0};
+#endif

@@ -20,6 +20,17 @@
 #define ATTN_CUDA_SHARED(width, tiles, warps, keys)                                                \
     ((16 * (tiles) * (warps) + 2 * (keys)) * (width)*2 + 16 * (tiles) * (warps)*16)
 
+/* The kernels of sm_90a: X(type, WIDTH, warpgroups of 64 rows, keys per tile, tiles of k and of v
+ * in shared memory). They are named flash_TYPE_WIDTH_hopper. */
+#define ATTN_CUDA_HOPPER_TILES(type, X)                                                            \
+    X(type, 64, 3, 128, 4)                                                                         \
+    X(type, 128, 2, 176, 2)
+
+/* Bytes of shared memory: q, tiles of k and v, barriers, and what puts them at a multiple of 1024.
+ */
+#define ATTN_CUDA_HOPPER_SHARED(width, groups, keys, stages)                                       \
+    ((64 * (groups) + 2 * (stages) * (keys)) * (width)*2 + (1 + 4 * (stages)) * 8 + 1024)
+
 /* The tensor-core kernels of gradients: X(WIDTH, rows of a step). They are named
  * backward_TYPE_WIDTH_queries and backward_TYPE_WIDTH_keys. A warp owns 16 rows. */
 #define ATTN_CUDA_BACKWARD_TILES(X)                                                                \

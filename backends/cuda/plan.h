@@ -16,7 +16,8 @@ struct attn_cuda_plan {
     uint32_t dtype;
     int32_t key_tile, query_tile; /* query_tile: of gradients */
     int tensor_cores;
-    int batch_alone; /* one batch entry alone would have its keys split in the same way */
+    uint32_t hopper_rows, hopper_keys; /* rows of boxes of q, of k and v; 0: another kernel */
+    int batch_alone;                   /* one batch entry alone would be computed in the same way */
     uint64_t partial_bytes, projected_q_bytes, projected_k_bytes;
     /* NULL if not needed */
     struct attn_cublas *cublas;

@@ -114,6 +114,7 @@ static void numerics(const void *plan, struct attn_numerics *n)
     n->query_tile = self->query_tile;
     n->acc_toward_zero =
         (uint32_t)(self->tensor_cores || (self->cublas && self->dtype != ATTN_F32));
+    n->ftz = self->hopper_rows > 0;
     n->deterministic = 1;
     n->invariant = ATTN_INVARIANT_THREADS;
     /* cuBLAS may choose another kernel for another number of batches */
@@ -263,6 +264,10 @@ static const struct attn_option_spec options[] = {
      .type = ATTN_OPTION_INT,
      .default_value = "0",
      .help = "parts that the keys of few rows are split into; 0: by multiprocessors"},
+    {.key = "hopper",
+     .type = ATTN_OPTION_BOOL,
+     .default_value = "1",
+     .help = "use the kernels of compute capability 9.0 alone where they apply"},
 };
 
 static const struct attn_backend flash = {
@@ -272,7 +277,7 @@ static const struct attn_backend flash = {
     .description =
         "flash attention on an NVIDIA GPU: f16 and bf16 on tensor cores, f32 in plain FMA",
     .options = options,
-    .n_options = 2,
+    .n_options = 3,
     .version = attn_gpu_version,
     .probe = probe,
     .supports = supports,

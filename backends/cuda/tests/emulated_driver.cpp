@@ -12,6 +12,7 @@
 
 #include "../backward_pairs.h"
 #include "../backward_tile.h"
+#include "../flash_hopper.h"
 #include "../flash_pairs.h"
 #include "../flash_tile.h"
 #include "../instances.h"
@@ -46,9 +47,19 @@
 #define BACKWARD_ENTRY_F16(width, step)  BACKWARD_ENTRY(f16, width)
 #define BACKWARD_ENTRY_BF16(width, step) BACKWARD_ENTRY(bf16, width)
 
+#define HOPPER(type, width, groups, keys, stages)                                                  \
+    static void flash_##type##_##width##_hopper(const void *args)                                  \
+    {                                                                                              \
+        flash_hopper<type, width, groups, keys, stages>::run(                                      \
+            *(const attn_cuda_hopper_args *)args);                                                 \
+    }
+#define HOPPER_ENTRY(type, width, groups, keys, stages) ENTRY(type, width, hopper)
+
 namespace
 {
 
+ATTN_CUDA_HOPPER_TILES(f16, HOPPER)
+ATTN_CUDA_HOPPER_TILES(bf16, HOPPER)
 ATTN_CUDA_TILES(TILE_F16)
 ATTN_CUDA_TILES(TILE_BF16)
 ATTN_CUDA_BACKWARD_TILES(BACKWARD_F16)
@@ -136,11 +147,12 @@ struct entry {
     const char *name;
     emulated_kernel *function;
     unsigned shared_allowed;
-} kernels[] = {ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16)
-                   ATTN_CUDA_BACKWARD_TILES(BACKWARD_ENTRY_F16)
-                       ATTN_CUDA_BACKWARD_TILES(BACKWARD_ENTRY_BF16) NAMED_ALL(f16, f16)
-                           NAMED_ALL(bf16, bf16) NAMED_ALL(float, f32) NAMED("total_f32", total)
-                               NAMED("launch_null", nothing)};
+} kernels[] = {ATTN_CUDA_HOPPER_TILES(f16, HOPPER_ENTRY) ATTN_CUDA_HOPPER_TILES(bf16, HOPPER_ENTRY)
+                   ATTN_CUDA_TILES(ENTRY_F16) ATTN_CUDA_TILES(ENTRY_BF16)
+                       ATTN_CUDA_BACKWARD_TILES(BACKWARD_ENTRY_F16)
+                           ATTN_CUDA_BACKWARD_TILES(BACKWARD_ENTRY_BF16) NAMED_ALL(f16, f16)
+                               NAMED_ALL(bf16, bf16) NAMED_ALL(float, f32) NAMED("total_f32", total)
+                                   NAMED("launch_null", nothing)};
 
 #define PLANT_NAME(name) #name,
 const char *const plants[] = {EMULATED_PLANTS(PLANT_NAME)};
@@ -155,13 +167,14 @@ enum {
 };
 enum { MULTIPROCESSORS = 16, L2_CACHE_SIZE = 38, MAJOR = 75, MINOR = 76, MAX_DYNAMIC_SHARED = 8 };
 /* Shared memory of a block in bytes: without asking, and at most. The second is that of 8.6, 8.9
- * and 12.0, which have the least. */
-constexpr unsigned UNASKED_SHARED = 48 << 10, MOST_SHARED = 99 << 10;
+ * and 12.0, which have the least; the third that of 9.0. */
+constexpr unsigned UNASKED_SHARED = 48 << 10, MOST_SHARED = 99 << 10, HOPPER_SHARED = 227 << 10;
 size_t used_memory = (size_t)3 << 20; /* for the driver itself */
 
 char violation[256] = "unspecified launch failure";
 int context, module, stream;
-/* The operations that were started before an event, and when it was recorded. 0 of them: not yet. */
+/* The operations that were started before an event, and when it was recorded. 0 of them: not yet.
+ */
 struct event {
     unsigned started;
     double ms;
@@ -218,11 +231,14 @@ EXPORT cuDeviceGetName(char *name, int size, int device)
 
 /* Few multiprocessors, so that keys are split from few keys on. Little cache, so that small
  * operands exceed it. */
-EXPORT cuDeviceGetAttribute(int *value, int attribute, int)
+EXPORT cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     const struct {
         int attribute, value;
-    } known[] = {{MAJOR, 8}, {MINOR, 0}, {MULTIPROCESSORS, 2}, {L2_CACHE_SIZE, 64 << 10}};
+    } known[] = {{MAJOR, device < plant_hopper ? 8 : 9},
+                 {MINOR, 0},
+                 {MULTIPROCESSORS, 2},
+                 {L2_CACHE_SIZE, 64 << 10}};
     for (const auto &one : known)
         if (one.attribute == attribute) {
             *value = one.value;
@@ -276,7 +292,8 @@ EXPORT cuModuleGetFunction(void **function, void *from, const char *name)
 EXPORT cuFuncSetAttribute(void *function, int attribute, int value)
 {
     ((entry *)function)->shared_allowed = (unsigned)value;
-    return attribute == MAX_DYNAMIC_SHARED && (unsigned)value <= MOST_SHARED ? SUCCESS : INVALID;
+    const unsigned most = emulated_plant < plant_hopper ? MOST_SHARED : HOPPER_SHARED;
+    return attribute == MAX_DYNAMIC_SHARED && (unsigned)value <= most ? SUCCESS : INVALID;
 }
 
 EXPORT cuMemAlloc_v2(uint64_t *place, size_t bytes)
@@ -369,14 +386,37 @@ EXPORT cuEventRecord(void *which, void *on)
     return on == &stream ? SUCCESS : INVALID;
 }
 
-/* A millisecond for each launch and copy, or what the emulation took, if that was more: a clock that
- * says less than half of what passed is one that lies. It says nothing about the time of a GPU. */
+/* A millisecond for each launch and copy, or what the emulation took, if that was more: a clock
+ * that says less than half of what passed is one that lies. It says nothing about the time of a
+ * GPU. */
 EXPORT cuEventElapsedTime(float *ms, void *first, void *last)
 {
     const event begin = *(event *)first, end = *(event *)last;
     if (begin.started == 0 || end.started <= begin.started)
         return INVALID;
     *ms = (float)std::max<double>(end.started - begin.started, end.ms - begin.ms);
+    return SUCCESS;
+}
+
+EXPORT cuTensorMapEncodeTiled(void *to, int type, uint32_t rank, void *data, const uint64_t *extent,
+                              const uint64_t *stride, const uint32_t *box, const uint32_t *every,
+                              int interleave, int swizzle, int promotion, int fill)
+{
+    emulated_map map = {(uintptr_t)data, {}, {2}, box[1], EMULATED_MAP};
+    if ((type != 6 && type != 9) || rank != 4 || interleave != 0 || swizzle != 3 || promotion > 3 ||
+        fill != 0 || (uintptr_t)to % 64 != 0 || (uintptr_t)data % 16 != 0)
+        return INVALID;
+    for (int axis = 0; axis < 4; axis++) {
+        map.extent[axis] = extent[axis];
+        map.stride[axis] = axis > 0 ? stride[axis - 1] : 2;
+        if (extent[axis] < 1 || extent[axis] > UINT64_C(1) << 32 || every[axis] != 1 ||
+            box[axis] < 1 || box[axis] > 256 ||
+            (axis > 0 && (map.stride[axis] % 16 != 0 || map.stride[axis] >= UINT64_C(1) << 40)))
+            return INVALID;
+    }
+    if (box[0] != 64 || box[2] != 1 || box[3] != 1)
+        return INVALID;
+    memcpy(to, &map, sizeof(map));
     return SUCCESS;
 }
 

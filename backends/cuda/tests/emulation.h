@@ -24,7 +24,8 @@
 #define DEVICE_CALL
 #define PLANTED(name) (emulated_plant == plant_##name)
 
-/* The bugs that can be planted in the kernels. */
+/* The bugs that can be planted in the kernels. From `hopper` on, which is none, devices have
+ * capability 9.0. */
 #define EMULATED_PLANTS(X)                                                                         \
     X(none)                                                                                        \
     X(lane)                                                                                        \
@@ -36,7 +37,22 @@
     X(diagonal)                                                                                    \
     X(repair)                                                                                      \
     X(edge)                                                                                        \
-    X(transposed) X(unfilled) X(past_depth) X(meeting) X(old_driver) X(delta) X(heads) X(forbidden)
+    X(transposed)                                                                                  \
+    X(unfilled)                                                                                    \
+    X(past_depth)                                                                                  \
+    X(meeting)                                                                                     \
+    X(old_driver)                                                                                  \
+    X(delta)                                                                                       \
+    X(heads)                                                                                       \
+    X(forbidden)                                                                                   \
+    X(hopper)                                                                                      \
+    X(hopper_full)                                                                                 \
+    X(hopper_free)                                                                                 \
+    X(hopper_wait)                                                                                 \
+    X(hopper_settle)                                                                               \
+    X(hopper_part)                                                                                 \
+    X(hopper_parity)                                                                               \
+    X(hopper_repair)
 #define EMULATED_PLANT_ENUM(name) plant_##name,
 enum emulated_plant_name { EMULATED_PLANTS(EMULATED_PLANT_ENUM) PLANTS };
 #undef EMULATED_PLANT_ENUM
@@ -52,7 +68,12 @@ enum warp_operation {
     WARP_MATRICES,
     WARP_MATRICES_TRANSPOSED,
     WARP_MULTIPLY_F16,
-    WARP_MULTIPLY_BF16
+    WARP_MULTIPLY_BF16,
+    /* of hopper.cpp */
+    WARP_ANNOUNCE,
+    WARP_PRODUCT,
+    WARP_COMMIT,
+    WARP_PRODUCTS_WAIT
 };
 
 /* The operands and results of a lane in an operation of its warp. */
@@ -61,6 +82,7 @@ struct lane_operands {
     uint32_t out[4];
     float sum[4]; /* the accumulator, in and out */
     int lane;     /* of a shuffle */
+    const void *product;
 };
 void emulated_collective(enum warp_operation operation, lane_operands &operands);
 
@@ -191,7 +213,7 @@ inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t row)
 inline void emulated_multiply(enum warp_operation operation, float (&c)[4], const uint32_t (&a)[4],
                               uint32_t b0, uint32_t b1)
 {
-    lane_operands o = {{a[0], a[1], a[2], a[3], b0, b1}, {}, {c[0], c[1], c[2], c[3]}, 0};
+    lane_operands o = {{a[0], a[1], a[2], a[3], b0, b1}, {}, {c[0], c[1], c[2], c[3]}, 0, NULL};
     emulated_collective(operation, o);
     memcpy(c, o.sum, sizeof(c));
 }

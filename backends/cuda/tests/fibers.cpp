@@ -41,6 +41,7 @@ emulated_kernel *kernel;
 const void *kernel_args;
 char violation[256];
 uint64_t random_state = 1;
+int idle; /* lanes that have given way since the last operation of a warp */
 
 unsigned draw(unsigned below)
 {
@@ -126,6 +127,14 @@ void emulated_violation(const char *sentence)
     _longjmp(scheduler, 1);
 }
 
+void emulated_yield()
+{
+    const int thread = emulated_current.thread;
+    if (++idle > 1 << 20)
+        emulated_violation("a thread waits for what never comes");
+    leave(warps[(size_t)(thread / LANES)], thread % LANES);
+}
+
 void emulated_collective(warp_operation operation, lane_operands &operands)
 {
     const int thread = emulated_current.thread, lane = thread % LANES, base = thread - lane;
@@ -141,6 +150,7 @@ void emulated_collective(warp_operation operation, lane_operands &operands)
         return;
     }
     w.arrived = 0;
+    idle = 0;
     if (operation == WARP_BARRIER || operation == WARP_EXIT) {
         w.state = operation == WARP_BARRIER ? WAITING : FINISHED;
         leave(w, lane);

@@ -31,6 +31,18 @@ void emulated_shared_reset(uint32_t bytes, int threads);
 /* The lanes of the warp from thread `base` on have met. */
 void emulated_warp_met(int base);
 
+/* Lets other warps run, for a lane that waits for them. */
+void emulated_yield();
+
+/* Two bytes or more of shared memory, without checks but that they are there. */
+unsigned char *emulated_shared_at(uint32_t at);
+
+/* hopper.cpp: as above, for the built-ins of sm_90a. */
+void emulated_hopper_reset(uint32_t bytes, int threads);
+void emulated_hopper_barrier();
+const char *emulated_hopper_left();
+void emulated_hopper_operate(warp_operation operation, int base, lane_operands *const *lanes);
+
 /* For a block that has ended: NULL, or a sentence about copies that nobody has waited for. */
 const char *emulated_block_left();
 

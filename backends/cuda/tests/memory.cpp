@@ -86,6 +86,7 @@ void emulated_shared_reset(uint32_t bytes, int threads)
     copies.assign((size_t)threads, {});
     groups.assign((size_t)threads, 0);
     meetings.assign((size_t)threads / 32, 0);
+    emulated_hopper_reset(bytes, threads);
     epoch = 1;
     block++;
 }
@@ -105,12 +106,20 @@ const char *emulated_block_left()
     for (const auto &pending : copies)
         if (!pending.empty())
             return "a block has ended before its copies by cp.async have";
-    return NULL;
+    return emulated_hopper_left();
 }
 
 void emulated_open_barrier()
 {
     epoch++;
+    emulated_hopper_barrier();
+}
+
+unsigned char *emulated_shared_at(uint32_t at)
+{
+    if (at + 1 >= shared.size())
+        emulated_violation("an access past the end of shared memory");
+    return &shared[at];
 }
 
 void emulated_shared_read_by(int thread, uint32_t at, void *to, size_t bytes)

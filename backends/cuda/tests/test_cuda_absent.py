@@ -9,7 +9,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
+
+from test_cuda_emulation import planted
 
 BUILD = os.path.abspath(sys.argv.pop(1))
 DENSE, PROJECTED = "h=1 s=16 d=16 dtype=f16", "op=mha h=2 s=4 d=8 e=16"
@@ -19,6 +22,7 @@ SAID = {
                        for name in ("cuda_emu", "cuda_unfused_emu")},
     "cuda_old_driver": {name: "the CUDA driver lacks cuInit: it is too old"
                         for name in ("cuda_emu", "cuda_unfused_emu")},
+    "cuda_no_maps": {"cuda_emu": "", "cuda_unfused_emu": ""},
     "cuda_no_cublas": {"cuda_emu": "", "cuda_unfused_emu":
                        "no cuBLAS of CUDA 12 or later is installed (libattn_absent.so.1 cannot be opened)"},
     "cuda_old_cublas": {"cuda_emu": "", "cuda_unfused_emu": "cuBLAS lacks cublasGetProperty"},
@@ -55,6 +59,15 @@ class Absent(unittest.TestCase):
         self.assertEqual(code, 0, text)
         self.assertIn("1 pass, 1 skip", text)
         self.assertIn(SAID["cuda_no_cublas"]["cuda_unfused_emu"], text)
+
+    def test_a_driver_without_tensor_maps_runs_the_other_kernel(self):
+        backend = "cuda_emu:device=%d" % planted().index("hopper")
+        for plugin, kind in (("cuda_emu", "hopper"), ("cuda_no_maps", "plain")):
+            with tempfile.TemporaryDirectory() as folder:
+                code, text = attnbench("verify", plugin, "-b", backend, "--fills", "none", "--checks", "none",
+                                       "-o", os.path.join(folder, "run"), "h=1 sq=66 sk=20 d=16 dtype=f16")
+                with open(os.path.join(folder, "run", "results.ndjson"), encoding="utf-8") as file:
+                    self.assertEqual((code, "flash_f16_64_%s" % kind in file.read()), (0, True), text)
 
 
 if __name__ == "__main__":

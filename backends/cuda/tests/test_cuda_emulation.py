@@ -3,7 +3,8 @@
 """test_cuda_emulation.py - the CUDA kernels on the host: all that they compute is right, and each
 planted bug is found, by the check that is meant to find it.
 
-    test_cuda_emulation.py BUILD_DIR
+    test_cuda_emulation.py BUILD_DIR            in short
+    test_cuda_emulation.py BUILD_DIR hopper     the kernels of compute capability 9.0 at more sizes
 """
 import math
 import os
@@ -24,6 +25,12 @@ PAIRS = "h=1 sq=5 sk=70 d=8 dh=37 score=additive"
 GRADIENTS = "op=attention_backward hq=2 hkv=1 sq=20 sk=70 d=8 mask=causal_br"
 GRADIENT_TILES = "op=attention_backward h=1 sq=40 sk=150 d=64 dtype=f16 mask=causal_br"
 SQUARE = "h=1 s=16 d=16 mask=causal"
+# for kernels of compute capability 9.0: more tiles than shared memory holds; two blocks of a head, some
+# rows of which see a whole tile; batch entries without keys, and views
+HOPPER = "h=1 sq=66 sk=540 d=128 dtype=f16 out=lse"
+HOPPER_ROWS = "hq=2 hkv=1 sq=200 sk=330 dk/dv=64/40 dtype=bf16 mask=causal_br"
+HOPPER_LEN = "b=3 h=1 s=130 d=72 dtype=bf16 mask=causal+len:130/0/33 layout=bshd view=permuted sink=1 out=lse"
+HOPPER_MHA = "op=mha h=2 s=70 d=16 e=24 dtype=f16 mask=window:20:7"
 # each bug, where it shows, what is said of it, and in which backend
 PLANTS = [
     ("lane", TILES, "elements wrong", "cuda_emu"),
@@ -51,6 +58,14 @@ PLANTS = [
     ("repair", "sight", "NaN", "cuda_emu"),
     ("meeting", "sight", "global memory that another thread has written", "cuda_emu"),
     ("meeting", "poison", "global memory that another thread has written", "cuda_emu"),
+    ("hopper_full", HOPPER_ROWS, "before its phase has ended", "cuda_emu"),
+    ("hopper_free", HOPPER, "that a product may still read", "cuda_emu"),
+    ("hopper_wait", HOPPER, "that a product may still read", "cuda_emu"),
+    ("hopper_settle", HOPPER, "elements wrong", "cuda_emu"),
+    ("hopper_part", HOPPER, "elements wrong", "cuda_emu"),
+    ("hopper_part", HOPPER_LEN, "elements wrong", "cuda_emu"),
+    ("hopper_parity", HOPPER, "waits for what never comes", "cuda_emu"),
+    ("hopper_repair", "forward", "NaN", "cuda_emu"),
 ]
 
 
@@ -88,16 +103,19 @@ def attend(q, k, v):
     return [sum(x * row[c] for x, row in zip(p, v)) for c in range(len(v[0]))], lse
 
 
-def gradients_pack(path, generator):
-    """For gradients: what is not finite in keys and queries that neighbours do not see."""
-    rows, width = 80, 12
+def sight_packs(forward, backward, generator):
+    """What is not finite in keys and queries that neighbours do not see."""
+    rows, width = 80, 16
     q, k, v, dout = (make_poison.normal_rows(generator, rows, width) for _ in range(4))
     k[70][5] = v[75][2] = q[3][1] = math.nan
     dout[9][4] = v[77][1] = math.inf
     out, lse = map(list, zip(*(attend(q[i], k[:i + 1], v[:i + 1]) for i in range(rows))))
     tensors = {"q": q, "k": k, "v": v, "dout": dout, "out": out}
     make_textbook.write_pack(
-        path, {"case": "op=attention_backward mask=causal", "source": "NaN in sight of some rows"},
+        forward, {"case": "mask=causal", "source": "NaN in sight of some rows"},
+        {name: ("F16", [[tensors[name]]]) for name in "qkv"})
+    make_textbook.write_pack(
+        backward, {"case": "op=attention_backward mask=causal", "source": "NaN in sight of some rows"},
         {"lse": ("F32", [[lse]]), **{name: ("F16", [[x]]) for name, x in tensors.items()}})
 
 
@@ -111,23 +129,28 @@ def make_packs(folder):
     make_textbook.FORMAT["F16"] = "e"
     make_poison.write_pack = write
     generator = random.Random(1)
-    rows, tiles, sight = (os.path.join(folder, name + ".safetensors")
-                          for name in ("rows", "tiles", "sight"))
+    rows, tiles, forward, sight = (os.path.join(folder, name + ".safetensors")
+                                   for name in ("rows", "tiles", "forward", "sight"))
     make_poison.pack(rows, 20, True, generator)
     make_poison.tiles_pack(tiles, generator)
-    gradients_pack(sight, generator)
-    return rows, tiles, sight
+    sight_packs(forward, sight, generator)
+    return rows, tiles, forward, sight
 
 
 def main():
     build, failures = sys.argv[1], 0
+    devices = {plant: device for device, plant in enumerate(planted())}
+    hopper = "cuda_emu:device=%d" % devices["hopper"]
+    if sys.argv[2:] == ["hopper"]:
+        sys.exit(not passes(build, hopper, [os.path.join(HERE, "hopper.cases")]))
     with tempfile.TemporaryDirectory() as folder:
-        rows, tiles, sight = make_packs(folder)
+        rows, tiles, forward, sight = make_packs(folder)
         emulation, unfused, gradients = (os.path.join(HERE, name + ".cases")
                                          for name in ("emulation", "unfused", "gradients"))
         failures += not passes(build, "cuda_emu", [emulation, rows, tiles, TILES, NARROW, PAIRS])
         failures += not passes(build, "cuda_emu", [gradients, GRADIENTS, GRADIENT_TILES, sight])
         failures += not passes(build, "cuda_unfused_emu", [unfused, rows, tiles, SQUARE])
+        failures += not passes(build, hopper, [HOPPER, HOPPER_ROWS, HOPPER_LEN, HOPPER_MHA, forward])
         # the standard suite's small cases as they are: nothing is refused but what the skips name
         small = [os.path.join(HERE, "..", "..", "..", "cases", name + ".cases")
                  for name in ("backward", "edges", "masking", "mha", "scoring", "smoke")]
@@ -136,9 +159,8 @@ def main():
         if code != 0:
             failures += 1
             print(text)
-        packs = {"poison": rows, "sight": sight}
-        devices = {plant: device for device, plant in enumerate(planted())}
-        assert {"none", *(plant for plant, *_ in PLANTS)} == set(devices)
+        packs = {"poison": rows, "forward": forward, "sight": sight}
+        assert {"none", "hopper", *(plant for plant, *_ in PLANTS)} == set(devices)
         for plant, case, expected, backend in PLANTS:
             code, text = verify(build, "%s:device=%d" % (backend, devices[plant]),
                                 [packs.get(case, case)])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_cuda_registers.py - registers, stack and spills of each kernel, as ptxas reports them.
+"""test_cuda_registers.py - registers, stack and spills of each kernel, as ptxas reports them, and
+whether it makes products of warpgroups wait for one another.
 
     test_cuda_registers.py LOG...     prints the table; fails where a kernel spills or uses a stack
 """
@@ -8,7 +9,7 @@ import re
 import sys
 
 KERNEL = re.compile(
-    r"Compiling entry function '(\w+)' for '(sm_\d+)'.*?"
+    r"Compiling entry function '(\w+)' for '(sm_\d+)a?'.*?"
     r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads.*?"
     r"Used (\d+) registers", re.S)
 
@@ -17,7 +18,10 @@ def main():
     table, faults = {}, []
     for path in sys.argv[1:]:
         with open(path, encoding="utf-8") as file:
-            for name, target, stack, stores, loads, registers in KERNEL.findall(file.read()):
+            text = file.read()
+            # wgmma in the order of the source, one by one
+            faults += [line for line in text.splitlines() if "wgmma" in line]
+            for name, target, stack, stores, loads, registers in KERNEL.findall(text):
                 table.setdefault(name, {})[target] = registers
                 if (stack, stores, loads) != ("0", "0", "0"):
                     faults.append("%s for %s: stack %s, spills %s and %s bytes" %

@@ -109,6 +109,12 @@ void emulated_operate(warp_operation operation, int base, lane_operands *const *
     case WARP_EXIT:
     case WARP_BARRIER:
         break;
+    case WARP_ANNOUNCE:
+    case WARP_PRODUCT:
+    case WARP_COMMIT:
+    case WARP_PRODUCTS_WAIT:
+        emulated_hopper_operate(operation, base, lanes);
+        break;
     }
 }
 
