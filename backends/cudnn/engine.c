@@ -8,7 +8,8 @@
 #include "attnbench/backend.h"
 #include "library.h"
 
-#define OPERANDS 16 /* at most, of a run */
+#define OPERANDS  16 /* at most, of a run */
+#define ALIGNMENT 256
 
 static const char asking[] = "asking for an engine";
 
@@ -124,9 +125,18 @@ void attn_cudnn_graph_describe(const struct attn_cudnn_graph *graph, char *text,
              (long long)graph->chosen + 1, (long long)graph->n_engines, graph->n_operations);
 }
 
+/* Of stored tensors: each begins at a multiple of ALIGNMENT. */
+static uint64_t stored_size(const struct attn_cudnn_graph *graph, int count)
+{
+    uint64_t size = 0;
+    for (int t = 0; t < count; t++)
+        size += ((uint64_t)graph->stored_bytes[t] + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return size;
+}
+
 uint64_t attn_cudnn_graph_workspace(const struct attn_cudnn_graph *graph)
 {
-    return (uint64_t)graph->workspace_bytes;
+    return stored_size(graph, graph->n_stored) + (uint64_t)graph->workspace_bytes;
 }
 
 int attn_cudnn_pack_create(const struct attn_cudnn_graph *graph, const int64_t *roles,
@@ -134,12 +144,16 @@ int attn_cudnn_pack_create(const struct attn_cudnn_graph *graph, const int64_t *
                            char *why, size_t size)
 {
     static const char doing[] = "binding operands";
-    int64_t uids[OPERANDS + ATTN_CUDNN_SCALARS], n = 0;
-    const void *data[OPERANDS + ATTN_CUDNN_SCALARS];
-    void *made = NULL;
+    int64_t uids[OPERANDS + ATTN_CUDNN_STORED + ATTN_CUDNN_SCALARS], n = 0;
+    const void *data[OPERANDS + ATTN_CUDNN_STORED + ATTN_CUDNN_SCALARS];
+    void *made = NULL, *rest = (char *)workspace + stored_size(graph, graph->n_stored);
     for (; n < n_operands && n < OPERANDS; n++) {
         uids[n] = roles[n];
         data[n] = operands[n];
+    }
+    for (int t = 0; t < graph->n_stored; t++, n++) {
+        uids[n] = graph->stored_uids[t];
+        data[n] = (char *)workspace + stored_size(graph, t);
     }
     for (int s = 0; s < graph->n_scalars; s++, n++) {
         uids[n] = graph->scalar_uids[s];
@@ -159,7 +173,7 @@ int attn_cudnn_pack_create(const struct attn_cudnn_graph *graph, const int64_t *
                              doing, why, size);
     if (status == ATTN_OK)
         status = attn_cudnn_check(attn_cudnn.SetAttribute(made, CUDNN_ATTR_VARIANT_PACK_WORKSPACE,
-                                                          CUDNN_TYPE_VOID_PTR, 1, &workspace),
+                                                          CUDNN_TYPE_VOID_PTR, 1, &rest),
                                   doing, why, size);
     if (status == ATTN_OK)
         status = attn_cudnn_check(attn_cudnn.Finalize(made), doing, why, size);

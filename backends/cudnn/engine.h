@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A graph with every supported feature has 40 operations of three descriptors. */
+/* A graph with every supported feature has some 40 operations of three descriptors. */
 #define ATTN_CUDNN_OPERATIONS  64
 #define ATTN_CUDNN_DESCRIPTORS 256
 #define ATTN_CUDNN_SCALARS     12
+#define ATTN_CUDNN_STORED      2
 #define ATTN_CUDNN_ENGINES     8 /* more than the heuristics return for attention */
 
 union attn_cudnn_scalar {
@@ -28,6 +29,9 @@ struct attn_cudnn_graph {
     int64_t scalar_uids[ATTN_CUDNN_SCALARS]; /* values that a run reads from the host */
     union attn_cudnn_scalar scalars[ATTN_CUDNN_SCALARS];
     int n_scalars;
+    int64_t stored_uids[ATTN_CUDNN_STORED]; /* tensors that lie in the workspace, before cuDNN's */
+    int64_t stored_bytes[ATTN_CUDNN_STORED];
+    int n_stored;
     void *engines[ATTN_CUDNN_ENGINES]; /* configurations, best first */
     int64_t n_engines, chosen;
     void *plan;

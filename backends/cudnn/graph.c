@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* graph.c - attention in the operations that cuDNN recognises as such: which of them, in which
- * order and in which types is what its frontend (github.com/NVIDIA/cudnn-frontend, node/
- * scaled_dot_product_flash_attention.h, CompositeSDPANode) gives to libraries before 9.21, and what
- * later ones still take. After one failed call the builder does nothing more. */
+/* graph.c - attention and its gradients in the operations that cuDNN recognises as such: which of
+ * them, in which order and in which types is what its frontend (github.com/NVIDIA/cudnn-frontend,
+ * node/scaled_dot_product_flash_attention.h) gives to it: CompositeSDPANode to libraries before
+ * 9.21, what later ones still take, and CompositeSDPABackwardNode. After one failed call the
+ * builder does nothing more. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@
 struct builder {
     struct attn_cudnn_graph *graph;
     const struct attn_problem *problem;
-    void *rows, *len; /* tensors of the padding mask, or NULL */
+    void *rows, *len; /* tensors of the padding mask, or NULL: [b], valid queries and keys */
+    void *scale;
     int status;
     char *why;
     size_t size;
@@ -102,15 +104,33 @@ static void *tensor(struct builder *b, int64_t uid, int dtype, const struct shap
 /* Each tensor is a descriptor more. */
 static int64_t next_uid(const struct builder *b)
 {
-    return ATTN_CUDNN_ROWS + 1 + b->graph->n_owned;
+    return ATTN_CUDNN_KEYS + 1 + b->graph->n_owned;
 }
 
-/* [b, hq, sq, n], dense: no memory stands behind it. */
-static void *between(struct builder *b, int dtype, int64_t n)
+/* [b, hq, rows, n] */
+static struct shape dense(const struct builder *b, int64_t rows, int64_t n)
 {
     const struct attn_problem *p = b->problem;
-    const struct shape shape = {{p->b, p->hq, p->sq, n}, {p->hq * p->sq * n, p->sq * n, n, 1}};
+    return (struct shape){{p->b, p->hq, rows, n}, {p->hq * rows * n, rows * n, n, 1}};
+}
+
+/* [b, hq, sq, n]: no memory stands behind it. */
+static void *between(struct builder *b, int dtype, int64_t n)
+{
+    const struct shape shape = dense(b, b->problem->sq, n);
     return tensor(b, next_uid(b), dtype, &shape, VIRTUAL);
+}
+
+/* The same in floats, in memory of the workspace. */
+static void *stored(struct builder *b, int64_t n)
+{
+    struct attn_cudnn_graph *g = b->graph;
+    const struct shape shape = dense(b, b->problem->sq, n);
+    assert(g->n_stored < ATTN_CUDNN_STORED);
+    const int64_t uid = next_uid(b);
+    g->stored_uids[g->n_stored] = uid;
+    g->stored_bytes[g->n_stored++] = shape.extent[0] * shape.stride[0] * (int64_t)sizeof(float);
+    return tensor(b, uid, CUDNN_DATA_FLOAT, &shape, GIVEN);
 }
 
 static void *scores(struct builder *b, int dtype)
@@ -163,13 +183,13 @@ static void *operand(struct builder *b, uint32_t role, int before)
     return tensor(b, role, data_type(given->dtype), &shape, GIVEN);
 }
 
-/* K as [b, hkv, dk, sk]. */
-static void *transposed_k(struct builder *b)
+/* K or V as [b, hkv, d, sk]. */
+static void *transposed(struct builder *b, uint32_t role)
 {
-    const struct attn_tensor *k = attn_tensor_find(b->problem, ATTN_K);
+    const struct attn_tensor *k = attn_tensor_find(b->problem, role);
     const struct shape shape = {{k->shape[0], k->shape[1], k->shape[3], k->shape[2]},
                                 {k->stride[0], k->stride[1], k->stride[3], k->stride[2]}};
-    return tensor(b, ATTN_K, data_type(k->dtype), &shape, GIVEN);
+    return tensor(b, role, data_type(k->dtype), &shape, GIVEN);
 }
 
 /* y = mode(x, other), or of x alone; select: x where `select` is true, `other` elsewhere. Axis: of
@@ -224,9 +244,14 @@ static void *mask(struct builder *b, void *s, void *allowed)
                  scores(b, CUDNN_DATA_FLOAT));
 }
 
-/* y = a b. With a padding mask, extents beyond the valid ones are left out: of rows, and of the
- * axis of keys by its name in this product. */
-static void *matmul(struct builder *b, void *a, void *other, int keys_override, void *y)
+/* The valid extents of the axes of a product, [m, k] [k, n]: with a padding mask, those beyond are
+ * left out. NULL: all are valid. */
+struct extents {
+    void *m, *n, *k;
+};
+
+/* y = a b */
+static void *matmul(struct builder *b, void *a, void *other, struct extents valid, void *y)
 {
     void *what = make(b, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     set_type(b, what, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
@@ -236,16 +261,17 @@ static void *matmul(struct builder *b, void *a, void *other, int keys_override, 
     set_descriptor(b, operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, other);
     set_descriptor(b, operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, y);
     set_descriptor(b, operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, what);
-    set_descriptor(b, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, b->rows);
-    set_descriptor(b, operation, keys_override, b->len);
+    set_descriptor(b, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, valid.m);
+    set_descriptor(b, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, valid.n);
+    set_descriptor(b, operation, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, valid.k);
     add_operation(b, operation);
     return y;
 }
 
-/* Over keys: [b, hq, sq, 1]. */
-static void *reduce(struct builder *b, int operator_, void *x)
+/* Over the axes that y does not have. */
+static void *reduce(struct builder *b, int operator_, void *x, void *y)
 {
-    void *y = between(b, CUDNN_DATA_FLOAT, 1), *what = make(b, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    void *what = make(b, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
     set(b, what, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &operator_);
     set_type(b, what, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
     finish(b, what);
@@ -257,16 +283,25 @@ static void *reduce(struct builder *b, int operator_, void *x)
     return y;
 }
 
+/* x seen with the axes of y, and in its type. */
+static void *reshape(struct builder *b, void *x, void *y)
+{
+    void *operation = make(b, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    set_descriptor(b, operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
+    set_descriptor(b, operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+    add_operation(b, operation);
+    return y;
+}
+
 /* scale * q k^T, + bias, + slope * (key - row): rows only see keys before them where this is used.
  */
-static void *build_scores(struct builder *b)
+static void *build_scores(struct builder *b, void *q, void *k)
 {
     const struct attn_problem *p = b->problem;
-    void *q = operand(b, ATTN_Q, 0), *k = transposed_k(b);
-    void *s = matmul(b, q, k, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
-                     scores(b, CUDNN_DATA_FLOAT));
-    s = in_floats(b, CUDNN_POINTWISE_MUL, s, scalar_float(b, p->scale),
-                  scores(b, CUDNN_DATA_FLOAT));
+    void *s =
+        matmul(b, q, k, (struct extents){.m = b->rows, .n = b->len}, scores(b, CUDNN_DATA_FLOAT));
+    b->scale = scalar_float(b, p->scale);
+    s = in_floats(b, CUDNN_POINTWISE_MUL, s, b->scale, scores(b, CUDNN_DATA_FLOAT));
     void *bias = operand(b, ATTN_BIAS, 0), *slopes = operand(b, ATTN_ALIBI, 1);
     if (bias)
         s = in_floats(b, CUDNN_POINTWISE_ADD, s, bias, scores(b, CUDNN_DATA_FLOAT));
@@ -330,7 +365,7 @@ static void *mask_left(struct builder *b, void *s, const struct attn_cudnn_band 
 static void *softmax(struct builder *b, void *s)
 {
     void *sink = operand(b, ATTN_SINK, 1), *lse = operand(b, ATTN_LSE, 0);
-    void *max = reduce(b, CUDNN_REDUCE_TENSOR_MAX, s);
+    void *max = reduce(b, CUDNN_REDUCE_TENSOR_MAX, s, between(b, CUDNN_DATA_FLOAT, 1));
     if (sink)
         max = in_floats(b, CUDNN_POINTWISE_MAX, max, sink, between(b, CUDNN_DATA_FLOAT, 1));
     void *e = in_floats(b, CUDNN_POINTWISE_SUB, s, max, scores(b, CUDNN_DATA_FLOAT));
@@ -340,7 +375,7 @@ static void *softmax(struct builder *b, void *s)
         share = in_floats(b, CUDNN_POINTWISE_SUB, sink, max, between(b, CUDNN_DATA_FLOAT, 1));
         share = in_floats(b, CUDNN_POINTWISE_EXP, share, NULL, between(b, CUDNN_DATA_FLOAT, 1));
     }
-    void *sum = reduce(b, CUDNN_REDUCE_TENSOR_ADD, e);
+    void *sum = reduce(b, CUDNN_REDUCE_TENSOR_ADD, e, between(b, CUDNN_DATA_FLOAT, 1));
     if (sink)
         sum = in_floats(b, CUDNN_POINTWISE_ADD, sum, share, between(b, CUDNN_DATA_FLOAT, 1));
     void *log = in_floats(b, CUDNN_POINTWISE_LOG, sum, NULL, between(b, CUDNN_DATA_FLOAT, 1));
@@ -348,24 +383,106 @@ static void *softmax(struct builder *b, void *s)
     return in_floats(b, CUDNN_POINTWISE_DIV, e, sum, scores(b, data_type(b->problem->dtype)));
 }
 
-static void build(struct builder *b)
+static void *mask_positions(struct builder *b, void *s)
 {
-    const struct attn_problem *p = b->problem;
-    const struct attn_cudnn_band band = attn_cudnn_band(p);
-    b->len = operand(b, ATTN_LEN, 0);
-    if (b->len) {
-        const struct shape a_batch = {{p->b, 1, 1, 1}, {1, 1, 1, 1}};
-        b->rows = tensor(b, ATTN_CUDNN_ROWS, CUDNN_DATA_INT32, &a_batch, GIVEN);
-    }
-    void *s = build_scores(b);
-    if (b->len)
-        s = mask_padding(b, s);
+    const struct attn_cudnn_band band = attn_cudnn_band(b->problem);
     if (band.right >= 0)
         s = mask_right(b, s, &band);
     if (band.left >= 0)
         s = mask_left(b, s, &band);
-    matmul(b, softmax(b, s), operand(b, ATTN_V, 0),
-           CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, operand(b, ATTN_OUT, 0));
+    return s;
+}
+
+static void build_forward(struct builder *b)
+{
+    void *s = build_scores(b, operand(b, ATTN_Q, 0), transposed(b, ATTN_K));
+    if (b->len)
+        s = mask_padding(b, s);
+    s = mask_positions(b, s);
+    matmul(b, softmax(b, s), operand(b, ATTN_V, 0), (struct extents){.m = b->rows, .k = b->len},
+           operand(b, ATTN_OUT, 0));
+}
+
+/* delta = the sum of GRAD_OUT * OUT over columns, in memory. */
+static void *row_sums(struct builder *b, void *dout)
+{
+    const int64_t dv = b->problem->dv;
+    void *delta = in_floats(b, CUDNN_POINTWISE_MUL, dout, operand(b, ATTN_OUT, 0),
+                            between(b, CUDNN_DATA_FLOAT, dv));
+    delta = reduce(b, CUDNN_REDUCE_TENSOR_ADD, delta, between(b, CUDNN_DATA_FLOAT, 1));
+    return in_floats(b, CUDNN_POINTWISE_MUL, delta, scalar_float(b, 1), stored(b, 1));
+}
+
+/* p = exp(s - LSE) */
+static void *weights(struct builder *b, void *q, void *k)
+{
+    void *s = build_scores(b, q, k);
+    if (b->len)
+        s = mask_padding(b, s);
+    s = in_floats(b, CUDNN_POINTWISE_SUB, s, operand(b, ATTN_LSE, 0), scores(b, CUDNN_DATA_FLOAT));
+    s = mask_positions(b, s);
+    return in_floats(b, CUDNN_POINTWISE_EXP, s, NULL, scores(b, CUDNN_DATA_FLOAT));
+}
+
+/* GRAD_K or GRAD_V: s^T x, s in the type of q, added up over the query heads of a key head. */
+static void gradient_of_keys(struct builder *b, void *s, void *x, uint32_t role)
+{
+    const struct attn_problem *p = b->problem;
+    const int dtype = data_type(p->dtype);
+    const int64_t all = p->sq * p->sk;
+    const struct shape turned = {{p->b, p->hq, p->sk, p->sq}, {p->hq * all, all, 1, p->sk}};
+    const struct shape heads = dense(b, p->sk, attn_tensor_find(p, role)->shape[3]);
+    const int grouped = p->hq != p->hkv;
+    void *gradient = operand(b, role, 0);
+    void *y = grouped ? tensor(b, next_uid(b), dtype, &heads, VIRTUAL) : gradient;
+    void *s_t = reshape(b, s, tensor(b, next_uid(b), dtype, &turned, VIRTUAL));
+    matmul(b, s_t, x, (struct extents){.m = b->len, .k = b->rows}, y);
+    if (grouped)
+        reduce(b, CUDNN_REDUCE_TENSOR_ADD, y, gradient);
+}
+
+/* GRAD_Q: ds k, by way of a sum of floats in memory. */
+static void gradient_of_queries(struct builder *b, void *ds, void *k_t)
+{
+    const struct attn_problem *p = b->problem;
+    const struct attn_tensor *k = attn_tensor_find(p, ATTN_K);
+    const struct shape shape = {{k->shape[0], k->shape[1], k->shape[2], k->shape[3]},
+                                {k->stride[0], k->stride[1], k->stride[2], k->stride[3]}};
+    void *rows = reshape(b, k_t, tensor(b, next_uid(b), CUDNN_DATA_FLOAT, &shape, VIRTUAL));
+    void *sum = matmul(b, ds, rows, (struct extents){.m = b->rows, .k = b->len}, stored(b, p->dq));
+    in_floats(b, CUDNN_POINTWISE_IDENTITY, sum, NULL, operand(b, ATTN_GRAD_Q, 0));
+}
+
+static void build_backward(struct builder *b)
+{
+    void *q = operand(b, ATTN_Q, 0), *k_t = transposed(b, ATTN_K);
+    void *dout = operand(b, ATTN_GRAD_OUT, 0);
+    void *delta = row_sums(b, dout);
+    void *p = weights(b, q, k_t);
+    gradient_of_keys(b, p, dout, ATTN_GRAD_V);
+    void *ds = matmul(b, dout, transposed(b, ATTN_V), (struct extents){.m = b->rows, .n = b->len},
+                      scores(b, CUDNN_DATA_FLOAT));
+    ds = in_floats(b, CUDNN_POINTWISE_SUB, ds, delta, scores(b, CUDNN_DATA_FLOAT));
+    ds = in_floats(b, CUDNN_POINTWISE_MUL, ds, p, scores(b, CUDNN_DATA_FLOAT));
+    ds = in_floats(b, CUDNN_POINTWISE_MUL, ds, b->scale, scores(b, CUDNN_DATA_FLOAT));
+    gradient_of_keys(b, ds, q, ATTN_GRAD_K);
+    gradient_of_queries(b, ds, k_t);
+}
+
+static void build(struct builder *b)
+{
+    const struct attn_problem *p = b->problem;
+    if (attn_cudnn_is_padded(p)) {
+        const struct shape a_batch = {{p->b, 1, 1, 1}, {1, 1, 1, 1}};
+        b->rows = tensor(b, ATTN_CUDNN_ROWS, CUDNN_DATA_INT32, &a_batch, GIVEN);
+        b->len = operand(b, ATTN_LEN, 0);
+        if (!b->len)
+            b->len = tensor(b, ATTN_CUDNN_KEYS, CUDNN_DATA_INT32, &a_batch, GIVEN);
+    }
+    if (p->op == ATTN_OP_ATTENTION_BACKWARD)
+        build_backward(b);
+    else
+        build_forward(b);
 }
 
 int attn_cudnn_graph_create(const struct attn_problem *problem, void *device,

@@ -8,9 +8,11 @@
 
 #include "attnbench/backend.h"
 
-/* Operands of a graph are named by their role. This one is not a tensor of a problem. It goes with
- * ATTN_LEN: i32 [B], the number of queries in every batch. */
+/* Operands of a graph are named by their role. These are not tensors of a problem: i32 [B], the
+ * number of queries, and of keys in place of ATTN_LEN, in every batch. A graph with a padding mask
+ * (supports.h) has ROWS, and KEYS or ATTN_LEN. */
 #define ATTN_CUDNN_ROWS 1000
+#define ATTN_CUDNN_KEYS 1001
 
 struct attn_cudnn_graph;
 

@@ -37,23 +37,23 @@ int attn_cudnn_ask(const struct attn_problem *problem, char *why, size_t size)
     return status == ATTN_OK ? ATTN_OK : ATTN_UNSUPPORTED;
 }
 
-/* The number of queries of every batch, in memory of the device. */
-static int make_rows(struct attn_cudnn_plan *plan, const struct attn_problem *p, char *why,
-                     size_t size)
+/* The same number for every batch, in memory of the device. */
+static int make_counts(struct attn_cudnn_plan *plan, int64_t batches, int64_t number, void **counts,
+                       char *why, size_t size)
 {
     const struct attn_services *services = plan->services;
-    const size_t bytes = (size_t)p->b * sizeof(int32_t);
-    int32_t *rows = services->alloc(services->context, bytes, 64);
-    if (!rows) {
-        snprintf(why, size, "no memory for the numbers of queries");
+    const size_t bytes = (size_t)batches * sizeof(int32_t);
+    int32_t *host = services->alloc(services->context, bytes, 64);
+    if (!host) {
+        snprintf(why, size, "no memory for the numbers of queries and keys");
         return ATTN_OUT_OF_MEMORY;
     }
-    for (int64_t b = 0; b < p->b; b++)
-        rows[b] = (int32_t)p->sq;
-    int status = attn_gpu_allocate(bytes, &plan->rows, why, size);
+    for (int64_t b = 0; b < batches; b++)
+        host[b] = (int32_t)number;
+    int status = attn_gpu_allocate(bytes, counts, why, size);
     if (status == ATTN_OK)
-        status = attn_gpu_copy_in(plan->rows, rows, bytes, why, size);
-    services->free(services->context, rows);
+        status = attn_gpu_copy_in(*counts, host, bytes, why, size);
+    services->free(services->context, host);
     return status;
 }
 
@@ -70,6 +70,7 @@ static int64_t splits_of(const struct attn_cudnn_graph *graph, const struct attn
 int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn_services *services,
                            struct attn_cudnn_plan **out, char *why, size_t size)
 {
+    const int padded = attn_cudnn_is_padded(problem);
     int status = attn_cudnn_start(services, why, size);
     if (status != ATTN_OK)
         return status;
@@ -83,19 +84,21 @@ int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn
         .handle = handle,
         .least = attn_cudnn_band(problem).least,
         .dtype = problem->dtype,
+        .backward = problem->op == ATTN_OP_ATTENTION_BACKWARD,
+        .grouped = problem->hq != problem->hkv,
     };
-    status = attn_cudnn_graph_create(problem, device, &plan->graph, why, size);
-    if (status == ATTN_OK)
-        status = attn_cudnn_graph_plan(plan->graph, why, size);
-    if (status == ATTN_OK)
+    status = attn_cudnn_ready_take(problem, device, &plan->key, &plan->graph, why, size);
+    if (status == ATTN_OK && !plan->backward)
         plan->splits = splits_of(plan->graph, problem);
     if (status == ATTN_OK)
         status = attn_gpu_queue_create(&plan->queue, why, size);
     if (status == ATTN_OK)
         status =
             attn_gpu_allocate(attn_cudnn_graph_workspace(plan->graph), &plan->workspace, why, size);
-    if (status == ATTN_OK && attn_tensor_find(problem, ATTN_LEN))
-        status = make_rows(plan, problem, why, size);
+    if (status == ATTN_OK && padded)
+        status = make_counts(plan, problem->b, problem->sq, &plan->rows, why, size);
+    if (status == ATTN_OK && padded && !attn_tensor_find(problem, ATTN_LEN))
+        status = make_counts(plan, problem->b, problem->sk, &plan->keys, why, size);
     if (status == ATTN_OK)
         *out = plan;
     else
@@ -106,10 +109,11 @@ int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn
 void attn_cudnn_plan_destroy(struct attn_cudnn_plan *plan)
 {
     attn_gpu_release(plan->rows);
+    attn_gpu_release(plan->keys);
     attn_gpu_release(plan->workspace);
     attn_gpu_queue_destroy(plan->queue);
     if (plan->graph)
-        attn_cudnn_graph_destroy(plan->graph);
+        attn_cudnn_ready_give(&plan->key, plan->graph);
     plan->services->free(plan->services->context, plan);
 }
 

@@ -6,18 +6,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "attnbench/backend.h"
-
-struct attn_cudnn_graph;
+#include "ready.h"
 
 struct attn_cudnn_plan {
     const struct attn_services *services;
+    struct attn_cudnn_key key;
     struct attn_cudnn_graph *graph;
     void *handle, *queue, *workspace;
-    void *rows;     /* of ATTN_CUDNN_ROWS, or NULL */
-    int64_t least;  /* see struct attn_cudnn_band */
-    int64_t splits; /* the splits that fit into the workspace; see plan.c */
+    void *rows, *keys; /* of ATTN_CUDNN_ROWS and ATTN_CUDNN_KEYS, or NULL */
+    int64_t least;     /* see struct attn_cudnn_band */
+    int64_t splits;    /* the splits that fit into the workspace; see plan.c */
     uint32_t dtype;
+    int backward, grouped;
 };
 
 /* Opens driver, device and cuDNN, once per process. ATTN_NO_DEVICE: one of them is missing. */

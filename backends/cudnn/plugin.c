@@ -54,23 +54,35 @@ static int create(const struct attn_problem *problem, const struct attn_services
     return status;
 }
 
+/* The harness keeps 255 characters. */
+static const char source_of_attention[] =
+    "cuDNN's documentation: deterministic. Its graph: f32, but weights of 16 bits. exp, log: PTX "
+    "manual. Sums of tensor cores: Fasi, Higham, Mikaitis, Pranesh (2021). Tile: the smallest in "
+    "names of its kernels. Splits: by the workspace";
+static const char source_of_gradients[] =
+    "cuDNN's graph: f32, but p, dS and the heads' parts of dK and dV of 16 bits; dQ by atomic "
+    "additions. exp: PTX manual. Sums of tensor cores: Fasi, Higham, Mikaitis, Pranesh (2021). "
+    "Tiles: the smallest in names of its kernels";
+_Static_assert(sizeof source_of_attention <= 256 && sizeof source_of_gradients <= 256,
+               "the harness would cut a source");
+
 static void numerics(const void *plan, struct attn_numerics *n)
 {
     const struct attn_cudnn_plan *self = plan;
     n->acc_type = ATTN_F32;
     n->p_type = self->dtype;
-    n->denominator = 1;
+    n->denominator = !self->backward;
     n->acc_toward_zero = 1;
-    n->deterministic = 1;
+    n->deterministic = !self->backward; /* GRAD_Q is summed up by atomic additions */
     n->key_tile = 64;
+    n->query_tile = self->backward ? 64 : 0;
+    n->ds_type = self->backward ? self->dtype : 0;
+    n->grad_partial_type = self->backward && self->grouped ? self->dtype : 0;
     n->splits = self->splits;
     n->e_exp = 0x1p-22;
     n->e_arg = 0x1p-22;
     n->e_log = 0x1p-22;
-    n->source = "cuDNN's documentation: FlashAttention-2, deterministic; its graph: f32 except the "
-                "weights as operand of the second product. exp, log by the PTX manual; sums of "
-                "tensor cores by Fasi, Higham, Mikaitis, Pranesh (2021). Tile: the smallest "
-                "in names of its kernels; splits: by the workspace";
+    n->source = self->backward ? source_of_gradients : source_of_attention;
 }
 
 static void release(void *binding)
@@ -98,8 +110,8 @@ static int check_lengths(const struct attn_cudnn_plan *plan, const struct attn_t
 static int make_pack(struct binding *self, char *why, size_t size)
 {
     const struct attn_cudnn_plan *plan = self->plan;
-    int64_t roles[ATTN_OPERANDS_MAX + 1];
-    void *operands[ATTN_OPERANDS_MAX + 1];
+    int64_t roles[ATTN_OPERANDS_MAX + 2];
+    void *operands[ATTN_OPERANDS_MAX + 2];
     int n = 0;
     for (; n < (int)self->operands.count; n++) {
         roles[n] = self->operands.device[n].role;
@@ -108,6 +120,10 @@ static int make_pack(struct binding *self, char *why, size_t size)
     if (plan->rows) {
         roles[n] = ATTN_CUDNN_ROWS;
         operands[n++] = plan->rows;
+    }
+    if (plan->keys) {
+        roles[n] = ATTN_CUDNN_KEYS;
+        operands[n++] = plan->keys;
     }
     return attn_cudnn_pack_create(plan->graph, roles, operands, n, plan->workspace, &self->pack,
                                   why, size);
@@ -196,7 +212,7 @@ static const struct attn_backend backend = {
     .struct_size = sizeof(struct attn_backend),
     .exactness = ATTN_EXACT,
     .name = BACKEND,
-    .description = "cuDNN's fused attention on an NVIDIA GPU: f16 and bf16",
+    .description = "cuDNN's fused attention on an NVIDIA GPU, and its gradients: f16 and bf16",
     .options = options,
     .n_options = 1,
     .version = version,

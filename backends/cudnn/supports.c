@@ -13,14 +13,22 @@
 /* Elements of a vector that its kernels load. It does not check that rows lie on multiples of it,
  * and gives wrong results where they do not (its frontend, sdpa_support_surface.h). */
 #define VECTOR 8
+/* Rows and keys of a block of its kernels for gradients. */
+#define BLOCK 128
 
 static const uint32_t optional[] = {ATTN_LSE, ATTN_BIAS, ATTN_LEN, ATTN_ALIBI, ATTN_SINK, 0};
+/* cuDNN takes no gradient of LSE, has none of slopes, and only gives a bias one of 16 bits. */
+static const uint32_t optional_backward[] = {ATTN_BIAS, ATTN_LEN, ATTN_ALIBI, 0};
 
 static const struct attn_limit narrow[] = {
     {.role = ATTN_Q, .multiple = VECTOR},
     {.role = ATTN_K, .multiple = VECTOR},
     {.role = ATTN_V, .multiple = VECTOR},
     {.role = ATTN_OUT, .multiple = VECTOR},
+    {.role = ATTN_GRAD_OUT, .multiple = VECTOR},
+    {.role = ATTN_GRAD_Q, .multiple = VECTOR},
+    {.role = ATTN_GRAD_K, .multiple = VECTOR},
+    {.role = ATTN_GRAD_V, .multiple = VECTOR},
     {.role = ATTN_BIAS, .multiple = 1},
     {.role = ATTN_LEN, .multiple = 1, .axes = "b"},
     {.role = ATTN_ALIBI, .types = ATTN_BIT(ATTN_F32), .multiple = 1},
@@ -28,7 +36,7 @@ static const struct attn_limit narrow[] = {
     {0},
 };
 
-static const struct attn_limits limits = {
+static const struct attn_limits forward = {
     .ops = ATTN_BIT(ATTN_OP_ATTENTION),
     .scores = ATTN_BIT(ATTN_SCORE_SCALED_DOT) | ATTN_BIT(ATTN_SCORE_DOT),
     .dtypes = ATTN_BIT(ATTN_F16) | ATTN_BIT(ATTN_BF16),
@@ -40,6 +48,27 @@ static const struct attn_limits limits = {
     .no_flag = "a flag of the problem is not supported",
     .no_role = "an operand of the problem is not supported",
 };
+
+static struct attn_limits limits_of(int gradients)
+{
+    struct attn_limits limits = forward;
+    if (gradients) {
+        limits.ops = ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD);
+        limits.flags &= ~ATTN_FLAG_DETERMINISTIC;
+        limits.optional = optional_backward;
+    }
+    return limits;
+}
+
+/* In blocks that are not full, the kernels for gradients take exp(0 - LSE) of what is beyond the
+ * end. That is infinity below an LSE of -88, and infinity times 0 spoils GRAD_Q, or GRAD_K and
+ * GRAD_V. A padding mask avoids it (github.com/NVIDIA/cudnn-frontend/issues/160 and 1072,
+ * pull/628). */
+int attn_cudnn_is_padded(const struct attn_problem *p)
+{
+    return attn_tensor_find(p, ATTN_LEN) ||
+           (p->op == ATTN_OP_ATTENTION_BACKWARD && (p->sq % BLOCK != 0 || p->sk % BLOCK != 0));
+}
 
 struct attn_cudnn_band attn_cudnn_band(const struct attn_problem *p)
 {
@@ -107,8 +136,24 @@ static const char *mask_fault(const struct attn_problem *p)
     return NULL;
 }
 
+/* What the frontend refuses of gradients, and a broadcast LSE, which it does not know. */
+static const char *backward_fault(const struct attn_problem *p)
+{
+    const struct attn_tensor *lse = attn_tensor_find(p, ATTN_LSE);
+    for (uint32_t a = 0; a < lse->rank; a++)
+        if (lse->stride[a] == 0 && lse->shape[a] > 1)
+            return "gradients of a broadcast lse are not supported";
+    if (p->sq == 1 && p->sk == 1)
+        return "gradients of a single query and key are not supported";
+    if (attn_cudnn_band(p).bottom_right && p->sq > p->sk && !attn_tensor_find(p, ATTN_LEN))
+        return "gradients of more queries than keys under a mask to the last are not supported";
+    return NULL;
+}
+
 int attn_cudnn_supports(const struct attn_problem *p, char *why, size_t size)
 {
+    const int gradients = p->op == ATTN_OP_ATTENTION_BACKWARD;
+    const struct attn_limits limits = limits_of(gradients);
     const char *fault = NULL;
     int status = attn_problem_check_scalars(p, &limits, why, size);
     if (status == ATTN_OK)
@@ -117,6 +162,8 @@ int attn_cudnn_supports(const struct attn_problem *p, char *why, size_t size)
         status = attn_problem_check_operands(p, &limits, why, size);
     if (status == ATTN_OK && !fault)
         fault = mask_fault(p);
+    if (status == ATTN_OK && !fault && gradients)
+        fault = backward_fault(p);
     if (!fault)
         return status;
     snprintf(why, size, "%s", fault);

@@ -17,6 +17,9 @@ struct attn_cudnn_band {
 };
 struct attn_cudnn_band attn_cudnn_band(const struct attn_problem *problem);
 
+/* Does the graph get the number of valid queries and keys of every batch as operands. */
+int attn_cudnn_is_padded(const struct attn_problem *problem);
+
 /* ATTN_OK, or ATTN_UNSUPPORTED with the reason, from the problem alone. */
 int attn_cudnn_supports(const struct attn_problem *problem, char *why, size_t size);
 

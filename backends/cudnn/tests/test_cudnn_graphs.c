@@ -13,6 +13,7 @@
 #include "../engine.h"
 #include "../graph.h"
 #include "../library.h"
+#include "../ready.h"
 #include "../supports.h"
 #include "specs.h"
 
@@ -44,15 +45,24 @@ static void *device_of(const char *json)
     return device;
 }
 
+/* The builder only asserts it, which a release does not. */
+static void fits(const struct attn_cudnn_graph *graph)
+{
+    assert_in_range(graph->n_owned, 1, ATTN_CUDNN_DESCRIPTORS);
+    assert_in_range(graph->n_operations, 1, ATTN_CUDNN_OPERATIONS);
+    assert_in_range(graph->n_scalars, 1, ATTN_CUDNN_SCALARS);
+}
+
 static int offered(const struct test_spec *spec, void *device, int plan, char *why, size_t size)
 {
-    const struct test_spec whole = filled(spec);
     struct test_problem made;
     struct attn_cudnn_graph *graph = NULL;
-    test_problem_make(&whole, &made);
+    make(spec, &made);
     int status = attn_cudnn_supports(&made.problem, why, size);
     if (status == ATTN_OK)
         status = attn_cudnn_graph_create(&made.problem, device, &graph, why, size);
+    if (status == ATTN_OK)
+        fits(graph);
     if (status == ATTN_OK && plan)
         status = attn_cudnn_graph_plan(graph, why, size);
     if (status == ATTN_OK && plan)
@@ -81,6 +91,7 @@ static void engines_are_offered(void **state)
     assert_int_equal(refused, 0);
 }
 
+/* Each on another device. */
 static void kernels_are_compiled(void **state)
 {
     (void)state;
@@ -96,28 +107,69 @@ static void kernels_are_compiled(void **state)
          .left = 16,
          .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW,
          .with = WITH_LEN | WITH_BIAS | WITH_ALIBI | WITH_SINK | WITH_LSE},
+        {GRADIENTS("gradients, everything"), .left = 16,
+         .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW, .with = WITH_LEN | WITH_BIAS | WITH_ALIBI},
+        {GRADIENTS("gradients, d 192, 128"), .dq = 192, .dv = 128, .dtype = ATTN_BF16},
     };
-    for (size_t d = 0; d < DEVICES; d++) {
+    for (size_t s = 0; s < sizeof specs / sizeof *specs; s++) {
         char why[512] = "";
-        void *device = device_of(described[d]);
-        if (offered(&specs[d], device, 1, why, sizeof why) != ATTN_OK)
-            fail_msg("%s: %s", specs[d].name, why);
+        void *device = device_of(described[s % DEVICES]);
+        if (offered(&specs[s], device, 1, why, sizeof why) != ATTN_OK)
+            fail_msg("%s: %s", specs[s].name, why);
         assert_non_null(strstr(why, "engine "));
-        print_message("%s: %s\n", specs[d].name, why);
+        print_message("%s: %s\n", specs[s].name, why);
         attn_cudnn.DestroyDescriptor(device);
     }
 }
 
-/* cuDNN is asked: a device that has no such kernels is refused, in a sentence. */
-static void an_old_device_is_refused(void **state)
+/* The kept graph serves the same problem only, and one plan at a time. */
+static void a_planned_graph_is_kept(void **state)
 {
     (void)state;
+    static struct attn_cudnn_key keys[2];
+    struct attn_cudnn_graph *graphs[4] = {NULL};
+    struct test_problem made[2];
     char why[512] = "";
-    void *device = device_of(turing);
-    assert_int_equal(offered(&taken[0], device, 0, why, sizeof why), ATTN_UNSUPPORTED);
+    void *device = device_of(described[0]);
+    for (int p = 0; p < 2; p++)
+        make(&taken[p], &made[p]);
+    for (int g = 0; g < 4; g++) {
+        const int p = g == 3;
+        if (attn_cudnn_ready_take(&made[p].problem, device, &keys[p], &graphs[g], why,
+                                  sizeof why) != ATTN_OK)
+            fail_msg("%s", why);
+        if (g == 0 || g == 2) /* the second is taken while the first is in use elsewhere */
+            attn_cudnn_ready_give(&keys[0], graphs[g]);
+    }
+    assert_ptr_equal(graphs[1], graphs[0]);
+    assert_ptr_not_equal(graphs[2], graphs[1]);
+    assert_ptr_not_equal(graphs[3], graphs[2]);
+    attn_cudnn_graph_destroy(graphs[1]);
+    attn_cudnn_graph_destroy(graphs[3]);
+    for (int p = 0; p < 2; p++)
+        test_problem_free(&made[p]);
+    attn_cudnn.DestroyDescriptor(device);
+}
+
+static void is_refused(const struct test_spec *spec, const char *json)
+{
+    char why[512] = "";
+    void *device = device_of(json);
+    assert_int_equal(offered(spec, device, 0, why, sizeof why), ATTN_UNSUPPORTED);
     assert_true(strlen(why) > 0);
     assert_null(strchr(why, '\n'));
     attn_cudnn.DestroyDescriptor(device);
+}
+
+/* cuDNN is asked: a device that has no such kernels is refused, in a sentence. */
+static void other_devices_are_refused(void **state)
+{
+    (void)state;
+    static const struct test_spec gradients = {GRADIENTS("gradients")},
+                                  wide = {GRADIENTS("wide gradients"), .dq = 256};
+    is_refused(&taken[0], turing);
+    is_refused(&gradients, turing);
+    is_refused(&wide, described[0]);
 }
 
 int main(void)
@@ -125,7 +177,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engines_are_offered),
         cmocka_unit_test(kernels_are_compiled),
-        cmocka_unit_test(an_old_device_is_refused),
+        cmocka_unit_test(a_planned_graph_is_kept),
+        cmocka_unit_test(other_devices_are_refused),
     };
     return cmocka_run_group_tests_name("cudnn_graphs", tests, NULL, NULL);
 }

@@ -14,9 +14,8 @@
 
 static int answer(const struct test_spec *spec, char *why, size_t size)
 {
-    const struct test_spec whole = filled(spec);
     struct test_problem made;
-    test_problem_make(&whole, &made);
+    make(spec, &made);
     int status = attn_cudnn_supports(&made.problem, why, size);
     test_problem_free(&made);
     return status;
@@ -66,11 +65,71 @@ static void others_are_refused(void **state)
          .with = WITH_BIAS,
          .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR},
         {.name = "a sink for one query", .sq = 1, .with = WITH_SINK},
+        {GRADIENTS("gradients in f32"), .dtype = ATTN_F32},
+        {GRADIENTS("the same bits on every run"), .flags = ATTN_FLAG_DETERMINISTIC},
+        {GRADIENTS("a gradient of lse"), .with = WITH_GRAD_LSE},
+        {GRADIENTS("a gradient of the bias"), .with = WITH_BIAS | WITH_GRAD_BIAS},
+        {GRADIENTS("a gradient of the slopes"), .with = WITH_ALIBI | WITH_GRAD_ALIBI,
+         .flags = ATTN_FLAG_CAUSAL},
+        {GRADIENTS("gradients with a sink"), .with = WITH_SINK},
+        {GRADIENTS("gradients under a softcap"), .softcap = 2, .flags = ATTN_FLAG_SOFTCAP},
+        {GRADIENTS("gradients under dropout"), .dropout_p = 0.5, .flags = ATTN_FLAG_DROPOUT},
+        {GRADIENTS("gradients of one query and key"), .sq = 1, .sk = 1},
+        {GRADIENTS("gradients, more queries than keys, to the last key"), .sq = 100, .left = 1000,
+         .right = 10, .flags = ATTN_FLAG_WINDOW | ATTN_FLAG_OFF_BR},
+        {GRADIENTS("gradients, rows without keys"), .sq = 100,
+         .flags = ATTN_FLAG_CAUSAL | ATTN_FLAG_OFF_BR},
     };
     for (size_t s = 0; s < sizeof others / sizeof *others; s++) {
         char why[256] = "";
         if (answer(&others[s], why, sizeof why) != ATTN_UNSUPPORTED || !why[0])
             fail_msg("%s is not refused", others[s].name);
+    }
+}
+
+/* Every operand is there, and rows on vectors, except for those of lse. */
+static void gradients_need_operands(void **state)
+{
+    (void)state;
+    static const struct test_spec spec = {GRADIENTS("gradients")};
+    enum { MISSING, APART, BROADCAST, CHANGES };
+    static const uint32_t roles[] = {ATTN_LSE, ATTN_GRAD_OUT, ATTN_GRAD_Q, ATTN_GRAD_K,
+                                     ATTN_GRAD_V};
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++)
+        for (int change = 0; change < CHANGES; change++) {
+            char why[256] = "";
+            struct test_problem made;
+            make(&spec, &made);
+            struct attn_tensor *x = made.tensors;
+            while (x->role != roles[r])
+                x++;
+            if (change == MISSING)
+                x->role = ATTN_ROTATIONS;
+            else
+                x->stride[2] = change == APART ? x->stride[2] + 1 : 0;
+            const int right = change == APART && roles[r] == ATTN_LSE;
+            assert_int_equal(attn_cudnn_supports(&made.problem, why, sizeof why),
+                             right ? ATTN_OK : ATTN_UNSUPPORTED);
+            test_problem_free(&made);
+        }
+}
+
+/* Blocks that are not full get a padding mask, which they need in gradients. */
+static void partial_blocks_are_padded(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t op;
+        int64_t sq, sk;
+        int padded;
+    } cases[] = {
+        {ATTN_OP_ATTENTION, 100, 100, 0},          {ATTN_OP_ATTENTION_BACKWARD, 128, 256, 0},
+        {ATTN_OP_ATTENTION_BACKWARD, 1, 128, 1},   {ATTN_OP_ATTENTION_BACKWARD, 128, 192, 1},
+        {ATTN_OP_ATTENTION_BACKWARD, 192, 128, 1},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct attn_problem p = {.op = cases[c].op, .sq = cases[c].sq, .sk = cases[c].sk};
+        assert_int_equal(attn_cudnn_is_padded(&p), cases[c].padded);
     }
 }
 
@@ -145,6 +204,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(taken_are_taken),
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(gradients_need_operands),
+        cmocka_unit_test(partial_blocks_are_padded),
         cmocka_unit_test(band_is_that_of_the_problem),
         cmocka_unit_test(least_is_the_fewest_keys),
     };
