@@ -5,6 +5,10 @@
 /* The keys that _add_keys takes at a time where rows see some of them only. */
 #define BACKWARD_KEYS FLASH_MR
 
+/* Rows of the next query tile that are asked for between two panels of keys: many lines at once
+ * would take the buffers through which products read their own operands. */
+#define BACKWARD_AHEAD 2
+
 /* Whether `count` rows of whole vectors are finite. */
 static bool backward_finite(const float *rows, int64_t stride, int64_t count, int64_t width)
 {
@@ -100,6 +104,30 @@ static bool backward_rounds(const struct backward_rows *x)
     return false;
 }
 
+/* Asks for a row, into the second-level cache. */
+FLASH_INLINE void backward_fetch(const void *row, int64_t bytes)
+{
+    for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch((const char *)row + at, 0, 2);
+}
+
+/* Asks for what row r of the query tile that is next will read: q, dO, and dq so far. Inlined, as
+ * gcc drops calls of functions that do nothing but prefetch. */
+FLASH_INLINE void backward_fetch_row(const struct backward_rows *x, int64_t r)
+{
+    const struct attn_backward *job = x->u->job;
+    const struct attn_tensor *q = &job->operands.q, *dout = &job->operands.dout;
+    const int64_t i = x->i0 - job->query_tile + r, unit = attn_element_bytes(q->dtype);
+    if (i < 0)
+        return;
+    backward_fetch(attn_element_at(q, attn_row_start(q, x->u->b, x->h, i)),
+                   job->problem->dk * unit);
+    backward_fetch(attn_element_at(dout, attn_row_start(dout, x->u->b, x->h, i)),
+                   job->problem->dv * unit);
+    backward_fetch(x->dq + (r - job->query_tile) * job->dk_row,
+                   job->problem->dk * (int64_t)sizeof(float));
+}
+
 /* s = q k^T, ds = dO v^T: raw scores and dP of a row group, in whole vectors. */
 static void backward_scores(const struct backward_rows *x, const struct backward_group *group)
 {
@@ -118,7 +146,10 @@ static void backward_scores(const struct backward_rows *x, const struct backward
     dout.a = w->dout + group->r0 * job->dv_row;
     dout.a_row = job->dv_row;
     dout.depth = dv;
+    int64_t ahead = group->r0;
     for (int64_t j = group->from, end; j < group->to; j = end) {
+        for (int n = 0; n < BACKWARD_AHEAD && ahead < group->r0 + group->count; n++)
+            backward_fetch_row(x, ahead++);
         end = j / FLASH_NR * FLASH_NR + FLASH_NR;
         end = end < group->to ? end : group->to;
         q.columns = dout.columns = end - j;
@@ -126,8 +157,8 @@ static void backward_scores(const struct backward_rows *x, const struct backward
         dout.b = w->vt + j / FLASH_NR * FLASH_NR * attn_round_up(dv, 16) + j % FLASH_NR;
         q.c = w->s + group->r0 * row + j;
         dout.c = w->ds + group->r0 * row + j;
-        backward_multiply(&q);
-        backward_multiply(&dout);
+        matrix_multiply_vectors(&q);
+        matrix_multiply_vectors(&dout);
     }
 }
 
@@ -153,14 +184,14 @@ static void backward_add_keys(const struct backward_rows *x, int64_t lo, int64_t
                                  .columns = attn_round_up(job->problem->dv, VF_LANES),
                                  .depth = end - first};
     if (job->operands.grad_v.dtype)
-        backward_multiply(&sum);
+        matrix_multiply_vectors(&sum);
     sum.a = w->ds + first * job->score_row + lo;
     sum.b = w->q + first * job->dk_row;
     sum.b_row = sum.c_row = job->dk_row;
     sum.c = w->dk + lo * job->dk_row;
     sum.columns = attn_round_up(job->problem->dk, VF_LANES);
     if (job->operands.grad_k.dtype)
-        backward_multiply(&sum);
+        matrix_multiply_vectors(&sum);
 }
 
 /* dq += dS k, for rows [first, end) and keys [lo, hi). */
@@ -178,7 +209,7 @@ static void backward_add_queries(const struct backward_rows *x, int64_t first, i
                                        .rows = end - first,
                                        .columns = attn_round_up(job->problem->dk, VF_LANES),
                                        .depth = hi - lo};
-    backward_multiply(&sum);
+    matrix_multiply_vectors(&sum);
 }
 
 /* What one cell adds to dk, dv and the dq of its row, `to`. */

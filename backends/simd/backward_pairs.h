@@ -23,31 +23,16 @@ FLASH_INLINE int64_t backward_k_panel(const struct attn_backward *job)
     return pairs(job->key_tile) * FLASH_NR;
 }
 
-/* k or v as panels [keys/NR][pairs(width)][NR]. */
-static void backward_pack_columns(const struct backward_unit *u, const struct attn_tensor *x,
-                                  int64_t width, float *to)
-{
-    const uint16_t *base = (const uint16_t *)x->data + attn_row_start(x, u->b, u->g, u->j0);
-    for (int64_t j = 0; j < u->keys; j += VF_LANES) {
-        float *panel = to + j / FLASH_NR * FLASH_NR * pairs(width) + j % FLASH_NR;
-        const uint16_t *from = base + j * x->stride[2];
-        if (x->stride[3] == 1)
-            pack_k_columns(from, x->stride[2], 0, u->keys - j, width, panel);
-        else
-            pack_k_apart(from, x->stride[2], x->stride[3], 0, u->keys - j, width, panel);
-    }
-}
-
 /* k as rows and as columns, v as columns. Returns whether all of k is finite. */
 static bool backward_take_keys(const struct backward_unit *u)
 {
     const struct attn_backward *job = u->job;
-    const struct attn_tensor *k = &job->operands.k;
+    const struct attn_tensor *k = &job->operands.k, *v = &job->operands.v;
     const uint16_t *base = (const uint16_t *)k->data + attn_row_start(k, u->b, u->g, u->j0);
     const vf zero = vf_set1(0.0f);
     vf sum = zero;
-    backward_pack_columns(u, k, job->problem->dk, u->w->kt);
-    backward_pack_columns(u, &job->operands.v, job->problem->dv, u->w->vt);
+    pack_panels(k, attn_row_start(k, u->b, u->g, u->j0), u->keys, u->w->kt);
+    pack_panels(v, attn_row_start(v, u->b, u->g, u->j0), u->keys, u->w->vt);
     for (int64_t j = 0; j < attn_round_up(u->keys, FLASH_STEP); j += 2) {
         const uint16_t *even = j < u->keys ? base + j * k->stride[2] : NULL;
         const uint16_t *odd = j + 1 < u->keys ? base + (j + 1) * k->stride[2] : NULL;
@@ -74,9 +59,7 @@ static void backward_clear_keys(const struct backward_unit *u)
 static void backward_take_both(const struct backward_rows *x, const struct attn_tensor *from,
                                int64_t width, float *rows, float *columns)
 {
-    float block[2][VF_LANES * VF_LANES] __attribute__((aligned(64)));
     const int64_t row = query_stride(width), all = attn_round_up(x->rows, 2 * VF_LANES);
-    const int64_t rows_row = x->u->job->rows_row;
     for (int64_t r = 0; r < all; r++)
         if (r < x->rows && x->lse[r] != INFINITY)
             copy_pairs((const uint16_t *)from->data +
@@ -84,19 +67,7 @@ static void backward_take_both(const struct backward_rows *x, const struct attn_
                        from->stride[3], width, rows + r * row);
         else
             memset(rows + r * row, 0, (size_t)row * sizeof(float));
-    for (int64_t r = 0; r < all; r += 2 * VF_LANES)
-        for (int64_t c = 0; c < row; c += VF_LANES) {
-            for (int n = 0; n < 2; n++)
-                vf_pairs_transpose(
-                    (const uint16_t *)(const void *)(rows + (r + n * VF_LANES) * row + c), 2 * row,
-                    block[n], VF_LANES);
-            for (int64_t n = 0; n < VF_LANES; n++) {
-                const vf a = vf_load(block[0] + n * VF_LANES), b = vf_load(block[1] + n * VF_LANES);
-                float *to = columns + 2 * (c + n) * rows_row + r / 2;
-                vf_store(to, vf_low_halves(a, b));
-                vf_store(to + rows_row, vf_high_halves(a, b));
-            }
-        }
+    turn_pairs(rows, all, row, columns, x->u->job->rows_row);
 }
 
 static void backward_take_queries(struct backward_rows *x)
@@ -107,19 +78,11 @@ static void backward_take_queries(struct backward_rows *x)
     backward_take_both(x, &job->operands.dout, job->problem->dv, w->dout, w->dout_t);
 }
 
-static bool backward_pairs_finite(const float *x, int64_t count)
-{
-    vf sum = vf_set1(0.0f);
-    for (int64_t n = 0; n < count; n += VF_LANES)
-        sum = vf_join_pairs(vf_load(x + n), vf_set1(0.0f), sum);
-    return vf_all_zero(sum);
-}
-
 static bool backward_queries_finite(const struct backward_rows *x)
 {
     const struct attn_problem *p = x->u->job->problem;
-    return backward_pairs_finite(x->u->w->q, x->rows * query_stride(p->dk)) &&
-           backward_pairs_finite(x->u->w->dout, x->rows * query_stride(p->dv));
+    return pairs_finite(x->u->w->q, x->rows * query_stride(p->dk)) &&
+           pairs_finite(x->u->w->dout, x->rows * query_stride(p->dv));
 }
 
 /* Whether products take cells outside [lo, hi), too, whose weights are 0. */
@@ -155,8 +118,8 @@ static void backward_scores(const struct backward_rows *x, const struct backward
         dout.b = w->vt + j / FLASH_NR * FLASH_NR * pairs(dv) + j % FLASH_NR;
         q.c = w->s + group->r0 * row + j;
         dout.c = w->ds + group->r0 * row + j;
-        backward_multiply(&q);
-        backward_multiply(&dout);
+        matrix_multiply_vectors(&q);
+        matrix_multiply_vectors(&dout);
     }
 }
 
@@ -217,13 +180,13 @@ static void backward_add_keys(const struct backward_rows *x, int64_t lo, int64_t
                                  .columns = attn_round_up(hi, VF_LANES) - from,
                                  .depth = pairs(end - first)};
     if (job->operands.grad_v.dtype)
-        backward_multiply(&sum);
+        matrix_multiply_vectors(&sum);
     sum.a = w->q_t + first / 2;
     sum.b = w->dst + first / 2 * row + from;
     sum.c = w->dk + from;
     sum.rows = job->problem->dk;
     if (job->operands.grad_k.dtype)
-        backward_multiply(&sum);
+        matrix_multiply_vectors(&sum);
 }
 
 /* dq += dS k, for rows [first, end) and keys [lo, hi). */
@@ -244,7 +207,7 @@ static void backward_add_queries(const struct backward_rows *x, int64_t first, i
         sum.b = x->u->w->k + c / FLASH_NR * backward_k_panel(job) + from / 2 * FLASH_NR;
         sum.c = x->dq + first * job->dk_row + c;
         sum.columns = attn_clamp(width - c, VF_LANES, FLASH_NR);
-        backward_multiply(&sum);
+        matrix_multiply_vectors(&sum);
     }
 }
 

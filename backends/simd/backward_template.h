@@ -14,8 +14,8 @@
  *   store dk and dv                                                     backward_store_keys
  *
  * These steps know how operands lie: backward_floats.h and backward_pairs.h define them, and some
- * small ones beside them. Their products are those of backward_multiply (backward_vectors.h,
- * backward_tiles.h). Between them, p and dS lie in w->s and w->ds as floats, [rows][score_row];
+ * small ones beside them. Their products are those of matrix_multiply_vectors (matrix_vectors.h,
+ * matrix_amx.h). Between them, p and dS lie in w->s and w->ds as floats, [rows][score_row];
  * pairs are narrowed at the end of backward_weigh_group, where their rows are in the first-level
  * cache.
  *
@@ -56,11 +56,6 @@ struct backward_group {
 };
 
 #include "backward_cells.h"
-#if FLASH_TILES
-#include "backward_tiles.h"
-#else
-#include "backward_vectors.h"
-#endif
 #if FLASH_PAIRS
 #include "backward_pairs.h"
 #else

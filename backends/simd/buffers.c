@@ -41,8 +41,11 @@ int64_t attn_buffers_place(struct attn_tensor *buffers, int count, int64_t used,
         int64_t floats;
         if (base)
             buffers[n].data = base + used;
-        if (__builtin_mul_overflow(buffers[n].shape[0], buffers[n].stride[0], &floats) ||
-            __builtin_add_overflow(used, floats, &used))
+        if (__builtin_mul_overflow(buffers[n].shape[0], buffers[n].stride[0], &floats))
+            return -1;
+        if (buffers[n].dtype != ATTN_F32)
+            floats = attn_round_up(floats / 2, 16); /* elements of 16 bits; whole cache lines */
+        if (__builtin_add_overflow(used, floats, &used))
             return -1;
     }
     return used;

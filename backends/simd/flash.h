@@ -138,6 +138,9 @@ struct attn_flash_scratch {
     float *c2p;      /* [mr][ATTN_FLASH_SCORE_STRIDE] q.KR of a group */
 };
 
+/* A number of f32 is the sum of as many of bf16, exactly: products of pairs meet a state so. */
+enum { ATTN_STATE_PARTS = 3 };
+
 struct attn_recurrent_part;
 struct attn_project_part;
 struct attn_landmark_part;
@@ -215,6 +218,13 @@ extern const struct attn_flash_isa attn_flash_avx2, attn_flash_avx512, attn_flas
 static inline int64_t attn_round_up(int64_t value, int64_t unit)
 {
     return (value + unit - 1) / unit * unit;
+}
+
+/* Columns of v in blocks of about equal size. The largest micro-kernel is 64 columns wide. */
+static inline int64_t attn_columns_of(const struct attn_problem *p, int64_t most)
+{
+    const int64_t blocks = (p->dv + most - 1) / most;
+    return attn_round_up((p->dv + blocks - 1) / blocks, 64);
 }
 
 /* Tiles of all keys. */

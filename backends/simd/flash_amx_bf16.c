@@ -15,7 +15,14 @@
 #include "gemm_template.h"
 #include "matrix_tile.h"
 
+#include "matrix_amx.h"
+
+#include "matrix_pairs.h"
+
 #include "backward_template.h"
+#include "chunked_template.h"
+#include "performer_pairs.h"
+#include "project_pairs.h"
 
 /* Tiles are state of the thread. A run leaves it as it was. */
 static void run_item_in_tiles(const struct attn_flash *job,
@@ -33,6 +40,27 @@ static void run_gemm_in_tiles(const struct attn_gemm *job, const struct attn_gem
 {
     amx_begin();
     run_gemm(job, part, scratch);
+    amx_end();
+}
+
+static void run_project_in_tiles(const struct attn_project_part *part)
+{
+    amx_begin();
+    run_project(part);
+    amx_end();
+}
+
+static void run_chunked_in_tiles(const struct attn_recurrent_part *part)
+{
+    amx_begin();
+    run_chunked(part);
+    amx_end();
+}
+
+static void run_performer_in_tiles(const struct attn_recurrent_part *part)
+{
+    amx_begin();
+    run_performer(part);
     amx_end();
 }
 
@@ -55,5 +83,8 @@ const struct attn_flash_isa attn_flash_amx_bf16 = {.name = "amx_bf16",
                                                    .run_item = run_item_in_tiles,
                                                    .merge_parts = merge_parts,
                                                    .run_gemm = run_gemm_in_tiles,
+                                                   .run_chunked = run_chunked_in_tiles,
+                                                   .run_project = run_project_in_tiles,
+                                                   .run_performer = run_performer_in_tiles,
                                                    .prepare_backward = prepare_backward,
                                                    .run_backward = run_backward_in_tiles};

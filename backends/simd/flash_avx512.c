@@ -16,6 +16,7 @@
 #include "matrix_tile.h"
 
 #include "matrix_multiply.h"
+#include "matrix_vectors.h"
 #include "wkv_template.h"
 
 #include "decay_template.h"

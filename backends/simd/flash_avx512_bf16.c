@@ -15,7 +15,14 @@
 #include "gemm_template.h"
 #include "matrix_tile.h"
 
+#include "matrix_vectors.h"
+
+#include "matrix_pairs.h"
+
 #include "backward_template.h"
+#include "chunked_template.h"
+#include "performer_pairs.h"
+#include "project_pairs.h"
 
 const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .mr = FLASH_MR,
@@ -27,5 +34,8 @@ const struct attn_flash_isa attn_flash_avx512_bf16 = {.name = "avx512_bf16",
                                                       .run_item = run_item,
                                                       .merge_parts = merge_parts,
                                                       .run_gemm = run_gemm,
+                                                      .run_chunked = run_chunked,
+                                                      .run_project = run_project,
+                                                      .run_performer = run_performer,
                                                       .prepare_backward = prepare_backward,
                                                       .run_backward = run_backward};

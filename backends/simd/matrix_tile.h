@@ -25,10 +25,10 @@ FLASH_INLINE void matrix_begin(const int mr, const int nv, const struct matrix_p
                                const float *c, const float *fade, vf sum[FLASH_MR][FLASH_NV])
 {
 #pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
+    for (int r = 0; r < mr; r++, c += x->c_row)
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            sum[r][n] = x->fresh ? vf_set1(0) : vf_load(c + r * x->c_row + n * VF_LANES);
+            sum[r][n] = x->fresh ? vf_set1(0) : vf_load(c + n * VF_LANES);
 #pragma GCC unroll 16
     for (int r = 0; fade && r < mr; r++)
 #pragma GCC unroll 4
@@ -36,7 +36,8 @@ FLASH_INLINE void matrix_begin(const int mr, const int nv, const struct matrix_p
             sum[r][n] = vf_mul(vf_set1(fade[r]), sum[r][n]);
 }
 
-/* mr and nv are constants after inlining. */
+/* mr and nv are constants after inlining. Pointers step from row to row: with an index gcc computes
+ * the address of each vector of c beforehand, and spills most of them. */
 FLASH_INLINE void matrix_tile(const int mr, const int nv, const struct matrix_product *x,
                               int64_t row, int64_t column)
 {
@@ -46,22 +47,23 @@ FLASH_INLINE void matrix_tile(const int mr, const int nv, const struct matrix_pr
     const int64_t a_row = x->a_row, a_step = x->a_step, b_row = x->b_row, c_row = x->c_row;
     vf sum[FLASH_MR][FLASH_NV];
     matrix_begin(mr, nv, x, c, x->fade ? x->fade + row : NULL, sum);
-    for (int64_t at = 0; at < depth; at++) {
+#pragma GCC unroll 2
+    for (int64_t at = 0; at < depth; at++, a += a_step, b += b_row) {
         vf own[FLASH_NV];
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            own[n] = vf_load(b + at * b_row + n * VF_LANES);
+            own[n] = vf_load(b + n * VF_LANES);
 #pragma GCC unroll 16
         for (int r = 0; r < mr; r++) {
-            const vf by = vf_set1(a[r * a_row + at * a_step]);
+            const vf by = vf_set1(a[r * a_row]);
 #pragma GCC unroll 4
             for (int n = 0; n < nv; n++)
                 sum[r][n] = join(DOT, by, own[n], sum[r][n]);
         }
     }
 #pragma GCC unroll 16
-    for (int r = 0; r < mr; r++)
+    for (int r = 0; r < mr; r++, c += c_row)
 #pragma GCC unroll 4
         for (int n = 0; n < nv; n++)
-            vf_store(c + r * c_row + n * VF_LANES, sum[r][n]);
+            vf_store(c + n * VF_LANES, sum[r][n]);
 }

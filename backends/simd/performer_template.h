@@ -5,18 +5,7 @@
 #include "performer.h"
 #include "recurrent.h"
 
-static float dot_of(const float *a, const float *b, int64_t n)
-{
-    vf sum = vf_set1(0), other = vf_set1(0); /* an addition would wait for the one before */
-    int64_t c = 0;
-    for (; c + 2 * VF_LANES <= n; c += 2 * VF_LANES) {
-        sum = vf_fma(vf_load(a + c), vf_load(b + c), sum);
-        other = vf_fma(vf_load(a + c + VF_LANES), vf_load(b + c + VF_LANES), other);
-    }
-    for (; c < n; c += VF_LANES)
-        sum = vf_fma(vf_load(a + c), vf_load(b + c), sum);
-    return vf_sum(vf_add(sum, other));
-}
+#include "performer_features.h"
 
 /* w x' of `rows` rows from row `first` on to `products`, -inf beyond m; |x'|^2 / 2 to `half`. */
 static void take_products(const struct attn_recurrent_part *part,
@@ -47,41 +36,6 @@ static void take_products(const struct attn_recurrent_part *part,
             products[n * r->m_row + c] = -INFINITY;
 }
 
-/* The larger of `most` and of what is taken out of the features of a row: with eps w x', else the
- * whole exponent. NaN is left to the sums. */
-FLASH_INLINE vf raise_most(const struct attn_performer_room *r, const int with_eps,
-                           const float *products, float half, vf most)
-{
-    const vf less = vf_set1(half);
-    for (int64_t c = 0; c < r->m_room; c += VF_LANES) {
-        const vf x = vf_load(products + c);
-        most = vf_max(with_eps ? x : vf_sub(x, less), most);
-    }
-    return most;
-}
-
-static vf raise_largest(const struct attn_performer_room *r, double eps, const float *products,
-                        float half, vf most)
-{
-    return eps > 0 ? raise_most(r, 1, products, half, most)
-                   : raise_most(r, 0, products, half, most);
-}
-
-/* From w x' to features; 0 beyond m. */
-static void take_features(const struct attn_performer_room *r, double eps, const float *products,
-                          float half, vf largest, float *phi)
-{
-    const float found = vf_largest(largest);
-    const vf log2_e = vf_set1(LOG2_E), more = vf_set1((float)eps);
-    const vf less = vf_set1(-(half + (isfinite(found) ? found : 0)) * LOG2_E);
-    for (int64_t c = 0; c < r->m_room; c += VF_LANES) {
-        const vf x = vf_fma(vf_load(products + c), log2_e, less);
-        vf_store(phi + c, vf_add(exp2_negative(x), more));
-    }
-    for (int64_t c = r->m; c < r->m_room; c++)
-        phi[c] = 0;
-}
-
 static void take_w(const struct attn_recurrent_part *part, const struct attn_performer_room *r)
 {
     const struct attn_tensor *w = &part->operands->features;
@@ -103,7 +57,7 @@ static vf take_key_products(const struct attn_recurrent_part *part,
         take_products(part, r, &part->operands->k, g, j, rows, r->products + j * r->m_row,
                       r->half + j);
         for (int64_t n = j; n < j + rows; n++)
-            most = raise_largest(r, eps, r->products + n * r->m_row, r->half[n], most);
+            most = raise_largest(r->m_room, eps, r->products + n * r->m_row, r->half[n], most);
     }
     return most;
 }
@@ -118,7 +72,7 @@ static void take_keys_of(const struct attn_recurrent_part *part,
     for (int64_t n = 0; n < rows; n++) {
         widen(v, attn_row_start(v, part->b, g, first + n), v->stride[3], part->problem->dv,
               r->v + n * r->dv_row);
-        take_features(r, part->problem->eps, r->products + (first + n) * r->m_row,
+        take_features(r->m, r->m_room, part->problem->eps, r->products + (first + n) * r->m_row,
                       r->half[first + n], most, r->phi + n * r->m_row);
     }
 }
@@ -226,8 +180,8 @@ static void take_query_features(const struct attn_recurrent_part *part,
     take_products(part, r, &part->operands->q, part->h, i, rows, r->phi_q, half);
     for (int64_t n = 0; n < rows; n++) {
         float *phi = r->phi_q + n * r->m_row;
-        take_features(r, eps, phi, half[n], raise_largest(r, eps, phi, half[n], vf_set1(-INFINITY)),
-                      phi);
+        take_features(r->m, r->m_room, eps, phi, half[n],
+                      raise_largest(r->m_room, eps, phi, half[n], vf_set1(-INFINITY)), phi);
     }
 }
 

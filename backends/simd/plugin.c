@@ -136,10 +136,15 @@ static int supports_only(uint32_t dtype, const struct attn_problem *problem,
     return ATTN_UNSUPPORTED;
 }
 
+/* Beside attention, what rungs on pairs of bf16 have. */
+#define OPS_OF_PAIRS                                                                               \
+    (ATTN_BIT(ATTN_OP_ATTENTION_BACKWARD) | ATTN_BIT(ATTN_OP_LINFORMER) |                          \
+     ATTN_BIT(ATTN_OP_CHUNKED) | ATTN_BIT(ATTN_OP_PERFORMER))
+
 static int supports_bf16(const struct attn_problem *problem, const struct attn_services *services,
                          char *why, size_t size)
 {
-    if (problem->op == ATTN_OP_ATTENTION_BACKWARD && problem->dtype == ATTN_BF16)
+    if (problem->dtype == ATTN_BF16 && attn_set_has(OPS_OF_PAIRS, problem->op))
         return supports(problem, services, why, size);
     return supports_only(ATTN_BF16, problem, services, why, size);
 }
@@ -251,6 +256,7 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
         return;
     }
     if (self->recurrent) {
+        numerics->p_type = self->isa->pairs; /* of chunked; features of performer */
         numerics->ftz = 1;
         return;
     }
@@ -259,8 +265,9 @@ static void numerics(const void *plan, struct attn_numerics *numerics)
     numerics->denominator = 1;
     numerics->key_tile = self->job.key_block;
     numerics->splits = self->job.splits > 1 ? self->job.splits : 0;
-    numerics->ftz =
-        self->isa->pairs == ATTN_BF16 || (self->mha && self->mha->isa->pairs == ATTN_BF16);
+    numerics->ftz = self->isa->pairs == ATTN_BF16 ||
+                    (self->mha && self->mha->isa->pairs == ATTN_BF16) ||
+                    (self->projected && self->projected->isa->pairs == ATTN_BF16);
     if (self->isa->pairs) {
         numerics->p_type = self->isa->pairs;
         numerics->e_exp = ATTN_PAIRS_E_EXP;

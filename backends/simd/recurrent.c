@@ -3,6 +3,7 @@
 #include "recurrent.h"
 
 #include "buffers.h"
+#include "chunked.h"
 #include "lsh.h"
 #include "performer.h"
 
@@ -37,7 +38,7 @@ static bool is_lsh(const struct attn_problem *p)
 int attn_recurrent_columns(const struct attn_plan *plan)
 {
     if (is_chunked(plan->recurrent))
-        return (int)attn_chunked_sizes_of(plan->recurrent).columns;
+        return (int)attn_columns_of(plan->recurrent, ATTN_CHUNKED_COLUMNS);
     if (is_performer(plan->recurrent) || is_lsh(plan->recurrent))
         return (int)plan->recurrent->dv;
     return is_wkv(plan->recurrent) ? plan->isa->nr
@@ -48,14 +49,6 @@ static int64_t blocks_of(const struct attn_plan *plan)
 {
     const int64_t columns = attn_recurrent_columns(plan);
     return (plan->recurrent->dv + columns - 1) / columns;
-}
-
-/* As chunked_template.h lays them out. */
-static int64_t scratch_of_chunked(const struct attn_problem *problem)
-{
-    const struct attn_chunked_sizes s = attn_chunked_sizes_of(problem);
-    return s.keys * (s.dk + s.dl + s.columns) + s.dl * s.columns +
-           ATTN_CHUNKED_ROWS * (s.dk + s.dl + s.keys + s.columns) + s.keys + s.columns;
 }
 
 /* As decay_template.h lays them out. */
@@ -69,7 +62,11 @@ static int64_t scratch_of_decay(const struct attn_problem *problem)
 static int64_t scratch_of(const struct attn_flash_isa *isa, const struct attn_problem *problem)
 {
     struct attn_performer_room room;
+    struct attn_performer_pairs paired;
     struct attn_lsh_room lsh;
+    struct attn_chunked_room chunked;
+    if (is_performer(problem) && isa->pairs)
+        return attn_performer_pairs_lay_out(problem, NULL, &paired);
     if (is_performer(problem))
         return attn_performer_lay_out(problem, isa->nr, NULL, &room);
     if (is_lsh(problem))
@@ -77,8 +74,16 @@ static int64_t scratch_of(const struct attn_flash_isa *isa, const struct attn_pr
     if (is_wkv(problem))
         return 0;
     if (is_chunked(problem))
-        return scratch_of_chunked(problem);
+        return attn_chunked_lay_out(problem, isa->step, NULL, &chunked);
     return scratch_of_decay(problem);
+}
+
+/* The instance that serves a problem: this one, or the one that serves the rest. */
+static const struct attn_flash_isa *choose_isa(const struct attn_flash_isa *isa,
+                                               const struct attn_problem *problem)
+{
+    const bool floats = is_performer(problem) && !attn_performer_has_pairs(problem, isa->pairs);
+    return isa->other && floats ? isa->other : isa;
 }
 
 int attn_recurrent_create(const struct attn_flash_isa *isa, const struct attn_problem *problem,
@@ -88,11 +93,12 @@ int attn_recurrent_create(const struct attn_flash_isa *isa, const struct attn_pr
     struct attn_plan *made = attn_take_memory(services, sizeof *made, "the plan", why, size);
     if (!made)
         return ATTN_OUT_OF_MEMORY;
-    *made = (struct attn_plan){.services = services, .isa = isa, .recurrent = problem};
+    *made = (struct attn_plan){
+        .services = services, .isa = choose_isa(isa, problem), .recurrent = problem};
     made->job.dtype = problem->dtype;
     made->items = problem->b * problem->hq * blocks_of(made);
     made->threads = (int)attn_clamp(services->threads, 1, made->items);
-    const size_t bytes = (size_t)(scratch_of(isa, problem) * made->threads) * sizeof(float);
+    const size_t bytes = (size_t)(scratch_of(made->isa, problem) * made->threads) * sizeof(float);
     int status = ATTN_OUT_OF_MEMORY;
     if (bytes > 0 && !(made->memory = services->alloc(services->context, bytes, 64)))
         snprintf(why, size, "no memory for %zu bytes of scratch", bytes);

@@ -18,22 +18,6 @@ struct attn_decay_sizes {
     int64_t rows, row, columns;
 };
 
-/* chunked: most columns of a block, so that v of a chunk stays in the second cache; rows whose
- * weights are made at a time, a multiple of a vector. Scores are made once a block. */
-enum { ATTN_CHUNKED_COLUMNS = 384, ATTN_CHUNKED_ROWS = 48 };
-
-/* chunked: widths and lengths, rounded up to whole vectors and micro-kernels. */
-struct attn_chunked_sizes {
-    int64_t dk, dl, keys, columns;
-};
-
-/* Columns of blocks of about equal size. The largest micro-kernel is 64 columns wide. */
-static inline int64_t attn_columns_of(const struct attn_problem *p, int64_t most)
-{
-    const int64_t blocks = (p->dv + most - 1) / most;
-    return attn_round_up((p->dv + blocks - 1) / blocks, 64);
-}
-
 static inline struct attn_decay_sizes attn_decay_sizes_of(const struct attn_problem *p)
 {
     const int64_t columns = attn_columns_of(p, ATTN_DECAY_COLUMNS);
@@ -44,23 +28,13 @@ static inline struct attn_decay_sizes attn_decay_sizes_of(const struct attn_prob
     };
 }
 
-static inline struct attn_chunked_sizes attn_chunked_sizes_of(const struct attn_problem *p)
-{
-    return (struct attn_chunked_sizes){
-        .dk = attn_round_up(p->dk, 16),
-        .dl = attn_round_up(attn_problem_extent(p, 'l'), 16),
-        .keys = attn_round_up(attn_clamp(p->chunk, 1, p->sk), 64),
-        .columns = attn_columns_of(p, ATTN_CHUNKED_COLUMNS),
-    };
-}
-
 /* Columns [first, first + count) of v of one head. */
 struct attn_recurrent_part {
     const struct attn_problem *problem;
     const struct attn_operands *operands;
     int64_t b, h, first, count;
-    /* wkv: none. performer: attn_performer_room. lsh: attn_lsh_room. chunked and linear_decay,
-     * zeros: see chunked_template.h and decay_template.h. */
+    /* wkv: none. performer: attn_performer_room. lsh: attn_lsh_room. chunked: attn_chunked_room,
+     * zeros. linear_decay, zeros: see decay_template.h. */
     float *scratch;
 };
 

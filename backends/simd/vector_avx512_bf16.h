@@ -15,6 +15,19 @@ static inline vf vf_join_pairs(vf a, vf b, vf sum)
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b);
 }
 
+/* x toward 0 in bf16, as a float. */
+static inline vf vf_first_digits(vf x)
+{
+    return (vf)_mm512_and_si512((__m512i)x, _mm512_set1_epi32(-65536));
+}
+
+/* x rounded to bf16, as a float. */
+static inline vf vf_nearest(vf x)
+{
+    const __m512i wide = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
+    return (vf)_mm512_slli_epi32(wide, 16);
+}
+
 /* Two vectors of floats as 2 * VF_LANES elements, rounded. p is aligned to the element. */
 static inline void vf_store_pairs(uint16_t *p, vf low, vf high)
 {

@@ -3,6 +3,7 @@
  * `amx_bf16_emu` and `avx512_fp16_emu`, for tests: the plugin's own slots around instances that
  * were compiled with amx_emulation.h and fp16_emulation.h. */
 #define TABLE_ELSEWHERE
+#pragma GCC diagnostic ignored "-Wunused-function" /* slots of the others */
 #include "../plugin.c"
 
 extern const struct attn_flash_isa attn_flash_amx_emu, attn_flash_fp16_emu;

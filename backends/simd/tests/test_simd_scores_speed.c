@@ -25,11 +25,13 @@ enum {
     ROUNDS = 15  /* interleaved, so that all meet the same disturbances */
 };
 
-/* The bar of the additive scores, and what neither of the others comes near (README.md).
- * Disentangled scores with as many positions as keys have four products of matrices, the dot
- * product two. */
+/* The bar of the additive scores, and what the others do not come near (README.md), but gaussian
+ * ones on processors that are fast at products: 1.07 to 1.22 on an EPYC, 1.40 to 1.59 on a Xeon
+ * with AMX (NOTES.md). Disentangled scores with as many positions as keys have four products of
+ * matrices, the dot product two. */
 #define ADDITIVE_AT_MOST     1.5
-#define OTHERS_AT_MOST       1.3
+#define GAUSSIAN_AT_MOST     1.7
+#define BILINEAR_AT_MOST     1.3
 #define DISENTANGLED_AT_MOST 2.5
 
 static const char *plugin_path;
@@ -153,8 +155,8 @@ static void cost_little_more_than_their_parts(void **state)
     for (int attempt = 0; attempt < PACE_ATTEMPTS && !met; attempt++) {
         measure(bound, cost);
         met = cost[ADDITIVE] <= ADDITIVE_AT_MOST / pace_least(1) &&
-              cost[GAUSSIAN] <= OTHERS_AT_MOST / pace_least(1) &&
-              cost[BILINEAR] <= OTHERS_AT_MOST / pace_least(1) &&
+              cost[GAUSSIAN] <= GAUSSIAN_AT_MOST / pace_least(1) &&
+              cost[BILINEAR] <= BILINEAR_AT_MOST / pace_least(1) &&
               cost[DISENTANGLED] <= DISENTANGLED_AT_MOST / pace_least(1);
     }
     for (int s = 0; s <= SCORES; s++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backward_tiles.h - part of backward_template.h: backward_multiply by AMX tiles (amx_tiles.h). The
- * inner extent is a multiple of AMX_INNER elements. Rows and columns of c are computed 16 at a
- * time: what lies beyond the last one is read and written. */
-FLASH_APART void backward_multiply(const struct matrix_product *x)
+/* matrix_amx.h - matrix_multiply_vectors by AMX tiles (amx_tiles.h). The inner extent is a multiple
+ * of AMX_INNER elements. Rows and columns of c are computed 16 at a time: what lies beyond the last
+ * one is read and written. */
+FLASH_APART void matrix_multiply_vectors(const struct matrix_product *x)
 {
     for (int64_t column = 0; column < x->columns; column += AMX_BLOCK)
         for (int64_t row = 0; row < x->rows; row += AMX_BLOCK) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backward_vectors.h - part of backward_template.h: backward_multiply by the tiles of
- * matrix_tile.h, of floats or of pairs. */
+/* matrix_vectors.h - products of matrices of floats or of pairs by the tiles of matrix_tile.h. */
 
-/* Of a row group and the tile of keys, as many rows as there are and whole vectors of columns. */
-FLASH_INLINE void backward_rows_of(const int nv, const struct matrix_product *x, int64_t column)
+/* As many rows as there are, and nv vectors of columns. */
+FLASH_INLINE void matrix_rows_of(const int nv, const struct matrix_product *x, int64_t column)
 {
     int64_t row = 0;
     for (; row + FLASH_MR <= x->rows; row += FLASH_MR)
@@ -29,22 +28,22 @@ FLASH_INLINE void backward_rows_of(const int nv, const struct matrix_product *x,
 }
 
 /* matrix_multiply without columns that do not exist: they are a multiple of VF_LANES here. */
-FLASH_APART void backward_multiply(const struct matrix_product *x)
+FLASH_APART void matrix_multiply_vectors(const struct matrix_product *x)
 {
     int64_t column = 0;
     for (; column + FLASH_NR <= x->columns; column += FLASH_NR)
-        backward_rows_of(FLASH_NV, x, column);
+        matrix_rows_of(FLASH_NV, x, column);
     switch ((x->columns - column) / VF_LANES) {
 #if FLASH_NV == 4
     case 3:
-        backward_rows_of(3, x, column);
+        matrix_rows_of(3, x, column);
         break;
     case 2:
-        backward_rows_of(2, x, column);
+        matrix_rows_of(2, x, column);
         break;
 #endif
     case 1:
-        backward_rows_of(1, x, column);
+        matrix_rows_of(1, x, column);
         break;
     default:;
     }
