@@ -30,7 +30,7 @@ static const struct format *format_of(uint32_t dtype)
     case ATTN_BF16:
         return &bf16_format;
     default:
-        assert(!"a floating type");
+        assert(0 && "a floating type");
         return &f64_format;
     }
 }
@@ -205,7 +205,7 @@ static inline __attribute__((always_inline)) double load(uint32_t dtype, const u
         memcpy(&value.i64, at, sizeof value.i64);
         return (double)value.i64;
     default:
-        assert(!"a known type");
+        assert(0 && "a known type");
         return (double)NAN;
     }
 }
@@ -287,6 +287,6 @@ void attn_dtype_store(uint32_t dtype, void *base, int64_t index, double value)
         break;
     }
     default:
-        assert(!"a known type");
+        assert(0 && "a known type");
     }
 }

@@ -26,6 +26,7 @@ struct ref_backward_declared {
     double eta_dz, dz_largest;       /* of dZ, which may be multiplied by the scale before */
     double u_delta;                  /* of delta as it is stored; 0: kept */
     double u_partial, eta_partial;   /* of dK and dV of single heads, as they are stored */
+    double eta_partial_k;            /* of dK, which may be multiplied by the scale before */
     struct ref_backward_kept dq;     /* over tiles of keys */
     struct ref_backward_kept dkv;    /* over tiles of queries, head after head */
     double u_factor;                 /* of both factors of a product, before it */

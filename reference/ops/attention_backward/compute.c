@@ -159,7 +159,7 @@ static void store_key(const struct ref_backward_work *work, struct ref_backward_
     sum.index = lane->index;
     sum.part = p->sq;
     sum.u_part = d->u_partial;
-    sum.eta_part = d->eta_partial;
+    sum.eta_part = d->eta_partial_k;
     sum.width = p->dk;
     sum.weight = lane->list[0];
     sum.error = lane->list[1];
@@ -171,6 +171,7 @@ static void store_key(const struct ref_backward_work *work, struct ref_backward_
         ref_backward_add(&work->group.arithmetic, &sum, dk->value + entry * p->dk,
                          work->job.bounds && dk->bound ? dk->bound + entry * p->dk : NULL);
     sum.factor = 1.0;
+    sum.eta_part = d->eta_partial;
     sum.width = p->dv;
     sum.weight = lane->list[3];
     sum.error = lane->list[4];

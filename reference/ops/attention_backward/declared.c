@@ -68,13 +68,17 @@ void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *
         .chain = (double)n->grad_chain,
         .query_tiles =
             n->query_tile > 0 ? fmax(1.0, ceil((double)p->sq / (double)n->query_tile)) : 1.0};
+    /* what may be stored with the scale, and is multiplied by it here at the end */
+    const double unscaled = scale > 0.0 ? fmax(1.0, 1.0 / scale) : 1.0;
     d->dz_largest = d->ds_largest / fmax(1.0, scale);
     if (d->u_ds > 0.0) {
         d->eta_ds = lost_near_zero(n->ds_type, a);
-        d->eta_dz = scale > 0.0 ? d->eta_ds * fmax(1.0, 1.0 / scale) : d->eta_ds;
+        d->eta_dz = d->eta_ds * unscaled;
     }
-    if (d->u_partial > 0.0)
+    if (d->u_partial > 0.0) {
         d->eta_partial = lost_near_zero(n->grad_partial_type, a);
+        d->eta_partial_k = d->eta_partial * unscaled;
+    }
     if (a->generic && d->u_ds > 0.0)
         d->ds_bins = (int)fmin(2.0 / d->u_ds, REF_BINS);
 }

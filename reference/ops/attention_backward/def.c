@@ -116,8 +116,9 @@ static bool draw(const struct ref_drawn *x, double *number)
     case ATTN_GRAD_OUT: /* census: ref_attention_backward_derive writes it */
         *number = gradient(x, *number);
         return made || ref_drawn_under(x, "two_hot");
-    case ATTN_GRAD_LSE: /* fills say what dO makes of the results */
-        *number = made || ref_drawn_made(x, crafted) ? 0 : *number;
+    case ATTN_GRAD_LSE: /* fills but normal say what dO makes of the results */
+        if (!ref_drawn_under(x, "normal"))
+            *number = 0;
         return made || ref_drawn_made(x, crafted);
     case ATTN_OUT: /* that function writes these, too */
     case ATTN_LSE:

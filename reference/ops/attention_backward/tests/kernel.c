@@ -64,6 +64,12 @@ static float kept(const struct pass *x, float sum)
     return x->style->kept ? stored(x, sum) : sum;
 }
 
+/* What dQ and dK are multiplied by at the end. */
+static float last_factor(const struct pass *x)
+{
+    return x->style->scaled ? 1 : (float)x->p->scale;
+}
+
 static float score(const struct pass *x, int64_t b, int64_t h, int64_t i, int64_t j, float *t)
 {
     const struct attn_problem *p = x->p;
@@ -112,6 +118,7 @@ static struct cell cell_of(const struct pass *x, int64_t b, int64_t h, int64_t i
     cell.dz = cell.ds;
     if ((p->flags & ATTN_FLAG_SOFTCAP) && x->style->mistake != KERNEL_NO_CAP)
         cell.dz *= 1 - t * t;
+    cell.dz *= x->style->scaled ? (float)p->scale : 1;
     return cell;
 }
 
@@ -187,7 +194,7 @@ static void run_row(const struct pass *x, int64_t b, int64_t h, int64_t i)
     }
     for (int64_t c = 0; c < p->dq; c++) {
         const float more = x->style->mistake == KERNEL_TWO ? 1.02f : 1;
-        x->g->dq[row * p->dq + c] = rounded(p->dtype, more * ((float)p->scale * sum[c]));
+        x->g->dq[row * p->dq + c] = rounded(p->dtype, more * (last_factor(x) * sum[c]));
     }
 }
 
@@ -233,7 +240,7 @@ static void run_key(const struct pass *x, int64_t b, int64_t g, int64_t j)
         }
     }
     for (int64_t c = 0; c < p->dk; c++) {
-        const float scale = x->style->mistake == KERNEL_SCALE ? 1 : (float)p->scale;
+        const float scale = x->style->mistake == KERNEL_SCALE ? 1 : last_factor(x);
         const float more = x->style->mistake == KERNEL_TWO ? 1.02f : 1;
         x->g->dk[key * p->dk + c] = rounded(p->dtype, more * (scale * dk[c]));
     }

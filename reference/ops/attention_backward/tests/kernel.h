@@ -27,6 +27,7 @@ struct kernel_style {
     int64_t key_tile, query_tile;
     bool own_lse, own_delta, parts; /* parts: dK and dV of heads are stored in the problem's type */
     bool kept;                      /* so are all gradients, with each tile */
+    bool scaled;                    /* dS is multiplied by the scale before it is stored */
     enum kernel_mistake mistake;
 };
 

@@ -525,6 +525,39 @@ static void right_kernels_stay_within_what_is_given(void **unused)
     assert_true(most < 1);
 }
 
+/* The sums of heads are stored with the scale in them, below the normal numbers of f16. */
+static void scaled_parts_stay_within(void **unused)
+{
+    double most = 0;
+    (void)unused;
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        const struct made_spec spec = {.dtype = ATTN_F16,
+                                       .b = 1,
+                                       .hq = 4,
+                                       .hkv = 1,
+                                       .sq = 1 + (int64_t)(seed % 3),
+                                       .sk = 2 + (int64_t)(seed * 11 % 31),
+                                       .dk = 64,
+                                       .dv = 5,
+                                       .seed = 1000 * seed + 3};
+        const struct kernel_style style = {
+            .key_tile = 64, .query_tile = 64, .parts = true, .scaled = true};
+        struct made m;
+        create(&m, &spec);
+        const struct attn_numerics numerics = kernel_declares(&m, &style);
+        struct attn_tensor *dout = made_tensor(&m, ATTN_GRAD_OUT);
+        for (int64_t x = 0; x < made_count(dout); x++)
+            made_set(dout, x, made_get(dout, x) * 0x1p-10);
+        compute(&m, &numerics, REF_FILL_STRUCTURED);
+        kernel_compute(&m, &style, &kernel);
+        for (int o = 0; o < OUTPUTS; o++)
+            most = fmax(most, ratio_of(&m, o, NULL));
+        made_free(&m);
+    }
+    print_message("scaled parts: largest error %.3f of the bound\n", most);
+    assert_true(most < 1);
+}
+
 /* Where stored p and dS are so many that their errors count in squares. */
 static void long_sums_stay_within(void **unused)
 {
@@ -615,6 +648,7 @@ int main(void)
         cmocka_unit_test(gradients_need_their_operands),
         cmocka_unit_test(right_kernels_stay_within),
         cmocka_unit_test(right_kernels_stay_within_what_is_given),
+        cmocka_unit_test(scaled_parts_stay_within),
         cmocka_unit_test(long_sums_stay_within),
         cmocka_unit_test(mistakes_exceed_the_bound),
     };
