@@ -66,16 +66,17 @@ class Wheel(unittest.TestCase):
         with open(os.path.join(cls.folder, "test_mine.py"), "w", encoding="ascii") as file:
             file.write(MINE)
 
-    def run_python(self, *words, code=0):
+    def run_python(self, *words, code=0, **more):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("ATTNBENCH_", "PYTHON"))}
+        environment.update(more)
         done = subprocess.run([self.venv + "/bin/python", *words], cwd=self.folder, capture_output=True,
                               text=True, check=False, stdin=subprocess.DEVNULL, timeout=280,
                               env=environment)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    def attnbench(self, *words, code=0):
-        return self.run_python(self.venv + "/bin/attnbench", *words, code=code)
+    def attnbench(self, *words, **more):
+        return self.run_python(self.venv + "/bin/attnbench", *words, **more)
 
     def test_what_the_file_is(self):
         self.assertRegex(os.path.basename(self.wheel), r"^attnbench-[0-9.]+-py3-none-manylinux_2_\d+_x86_64")
@@ -104,6 +105,34 @@ class Wheel(unittest.TestCase):
             self.assertEqual(found["torch_cuda"]["reason"],
                              "no CUDA driver is installed (libcuda.so.1 cannot be opened)")
 
+    def test_onednn_is_found_where_pip_puts_it(self):
+        """Its packages hold libraries for PREFIX/lib, as .deps/onednn has them. pip brings them by the extra."""
+        with open(SOURCE + "/scripts/requirements-onednn.txt", encoding="ascii") as file:
+            pinned = re.search("(?m)^onednn==.*", file.read())[0]
+        wants = self.run_python("-c", "import importlib.metadata as m; print(m.requires('attnbench'))")
+        self.assertRegex(wants, re.escape(pinned) + "; extra == .onednn.")
+        there = glob.glob(SOURCE + "/.deps/onednn/lib/*")
+        self.assertTrue(there, "scripts/build.sh brings oneDNN")
+        for file in there:
+            link = os.path.join(self.venv, "lib", os.path.basename(file))
+            os.symlink(file, link)
+            self.addCleanup(os.unlink, link)
+        self.assertRegex(self.attnbench("verify", "-b", "onednn", "h=2 s=33 d=64"), "(?m)^pass .* onednn ")
+
+    def test_cudnn_is_found_where_pip_puts_it(self):
+        """A driver that knows one GPU, and a cuDNN that has nothing but its name."""
+        place = os.path.join(os.path.dirname(self.package), "nvidia/cudnn/lib")
+        for output, source in ((self.folder + "/libcuda.so.1", SOURCE + "/backends/python/tests/standin_driver.c"),
+                               (place + "/libcudnn.so.9", "/dev/null")):
+            os.makedirs(os.path.dirname(output), exist_ok=True)
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", output, "-xc", source], check=True)
+        for there in (True, False):
+            found = json.loads(self.attnbench("list", "--json", LD_LIBRARY_PATH=self.folder))
+            reason = next(b for b in found if b["name"] == "cuda_cudnn")["reason"]
+            self.assertEqual("libcudnn.so.9 lacks cudnn" in reason, there, reason)
+            if there:
+                shutil.rmtree(os.path.dirname(os.path.dirname(place)))
+
     def test_every_verb(self):
         verbs = set(re.findall(r"(?m)^ *(?:usage: )?attnbench ([a-z][a-z-]+)", self.attnbench("--help")))
         self.assertLessEqual({"list", "verify", "bench", "report", "run", "compare", "history", "doctor",
@@ -124,6 +153,8 @@ class Wheel(unittest.TestCase):
         self.attnbench("merge", "-o", "merged", "shard")
         self.attnbench("verify", "-b", "naive", "--statement", "naive.md", "s=9 d=8")
         self.attnbench("statement", "check", "naive.md")
+        self.attnbench("verify", "test_mine.py::mine", "--statement", "mine.md", "s=9 d=8")
+        self.attnbench("statement", "check", "mine.md", "test_mine.py::mine")
         self.attnbench("history", "rebuild", ".", "--index", "index.db")
         self.attnbench("doctor")
         self.attnbench("new-backend", "own", "-o", ".")

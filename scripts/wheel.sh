@@ -8,6 +8,7 @@
 # .deps/wheel. The wheel has the newest tag that auditwheel proves: what this machine's C library asks
 # for. With ATTNBENCH_NO_INSTALL=1 nothing is installed by apt.
 set -euo pipefail
+case " $* " in *' -h '* | *' --help '*) exec sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
 cd "$(dirname "$0")/.."
 out=dist
 [ "${1:-}" != -o ] || out=$2

@@ -80,8 +80,8 @@ class NumPy:
 
     def view(self, tensor):
         if tensor.dtype == "bfloat16":
-            return self.np.from_dlpack(tensor.viewed("int16")).view(self.bf16)
-        return self.np.from_dlpack(tensor.viewed("uint8") if tensor.dtype == "bool" else tensor)
+            return tensor.viewed("int16").numpy().view(self.bf16)
+        return (tensor.viewed("uint8") if tensor.dtype == "bool" else tensor).numpy()
 
     def give(self, view, tensor):
         return view != 0 if tensor.dtype == "bool" else view
@@ -160,7 +160,7 @@ class OnDevice:
 
     def refuses(self, problem):
         if self.name == "cupy" and problem.dtype == "bfloat16":
-            return "CuPy has no bf16"
+            return "bf16 of CuPy is not supported"  # CuPy 14 has some, which nobody has tried here
         if self.name == "jax" and not all(t.dense for t in problem.tensors.values()):
             return "JAX takes dense arrays only"
         return None

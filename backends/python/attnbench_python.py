@@ -59,7 +59,7 @@ def environment(name, value):
 class Tensor:
     """One operand in the harness's memory, or on the device of an adapter: shape and strides in
     elements, a stride of 0 broadcasts; `device` is None or the index of a GPU. Any library reads it
-    without a copy: numpy.from_dlpack(t), torch.from_dlpack(t)."""
+    without a copy: t.numpy(), torch.from_dlpack(t)."""
 
     __slots__ = ("role", "dtype", "shape", "strides", "pointer", "device", "readonly")
 
@@ -106,6 +106,20 @@ class Tensor:
         return export_tensor(*self._dl(), *self.__dlpack_device__(), int(self.readonly),
                              int(versioned))
 
+    @property
+    def __array_interface__(self):
+        _, code, bits = DL_TYPES[self.dtype]
+        if self.device is not None or self.dtype == "bfloat16":
+            raise TypeError(f"NumPy has no {self.role} on a device or of bfloat16")
+        return {"version": 3, "typestr": f"<{KINDS[code]}{bits // 8}", "data": (self.pointer, self.readonly),
+                "shape": self.shape, "strides": tuple(s * bits // 8 for s in self.strides)}
+
+    def numpy(self):
+        """As an array of NumPy, without a copy. By DLPack; before 2.1 NumPy makes outputs read-only that way."""
+        import numpy
+        array = numpy.from_dlpack(self)
+        return array if array.flags.writeable or self.readonly else numpy.asarray(self)
+
     def assign(self, array, device=CPU):
         """Copies an array of the same shape and type, of any library with __dlpack__, into it; with
         `device` CUDA one that lies there."""
@@ -118,6 +132,7 @@ class Tensor:
 
 
 DL_TYPES = {name: (name, code, bits) for name, code, bits in TYPES.values()}
+KINDS = {0: "i", 1: "u", 2: "f", 6: "b"}  # NumPy's letters for DLPack's codes
 DL_TYPES["int16"] = ("int16", 0, 16)
 DL_TYPES["uint8"] = ("uint8", 1, 8)
 
@@ -222,12 +237,13 @@ def _module(path):
 
 
 def _requires(path):
-    """What the adapter's REQUIRES names, without running it; None where it has none."""
+    """The packages that the adapter's REQUIRES names, without running it; None where it has none."""
     with open(path, "rb") as file:
         tree = ast.parse(file.read(), path)
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "REQUIRES":
-            return ast.literal_eval(node.value)
+            named = ast.literal_eval(node.value)
+            return (named,) if isinstance(named, str) else named  # ("numpy") is one name
     return None
 
 
@@ -294,6 +310,9 @@ def supports(path, raw, services):
             problem = Problem(raw, services, module)
             reason = module.supports(problem) if problem.op in getattr(module, "OPS", PLAIN_OPS) \
                 else f"it does not do {problem.op}"
+            if not isinstance(reason, (str, type(None))):
+                raise TypeError("supports must return None, or a text that says why not; "
+                                f"it returned {reason!r}")
         except NotImplementedError as unknown:
             reason = str(unknown)
         return (OK, "") if reason is None else (UNSUPPORTED, str(reason))
@@ -333,7 +352,10 @@ def declared(plan):
     near = 4 * ROUNDOFF[acc]
     given = {"acc_type": acc, "e_exp": near, "e_tanh": near, "e_log": near,
              "source": "assumed of a plain implementation; the adapter does not say"}
-    given.update(getattr(plan.module, "numerics", lambda problem: {})(plan.problem))
+    more = getattr(plan.module, "numerics", lambda problem: {})(plan.problem)
+    if more is None:
+        raise TypeError("numerics must return a dictionary of fields of struct attn_numerics; it returned None")
+    given.update(more)
     unknown = sorted(set(given) - set(NUMERICS) - {"source"})
     if unknown:
         near = difflib.get_close_matches(unknown[0], NUMERICS, 1)

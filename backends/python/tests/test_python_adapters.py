@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import unittest
 
@@ -117,6 +118,18 @@ class Adapters(unittest.TestCase):
                          "--checks", "none")
 
     @unittest.skipUnless(PACKAGES, "no packages for Python")
+    def test_numpy_before_2_1(self):
+        """Whatever it makes by DLPack is read-only."""
+        old = ("import numpy\nreal = numpy.from_dlpack\ndef from_dlpack(tensor):\n    array = real(tensor)\n"
+               "    array.flags.writeable = False\n    return array\nnumpy.from_dlpack = from_dlpack\n")
+        text = ROUND_TRIP.replace("import ctypes", old + "import ctypes").replace(
+            "np.from_dlpack(shown).flags", "shown.numpy().flags").replace(
+            "np.from_dlpack(Old(shown))", "shown.numpy()")
+        for dtype in ("f64", "f32", "f16", "bf16"):
+            self.verdict(text, f"b=2 hq=4 hkv=2 s=5 d=4 mask=len:3/5+bool:0.5:bk out=lse dtype={dtype} "
+                         "view=gaps+permuted+broadcast+offset1", 0, "--fills", "none", "--checks", "none")
+
+    @unittest.skipUnless(PACKAGES, "no packages for Python")
     def test_what_is_returned_must_fit(self):
         text = PLAIN[:PLAIN.index("    made =")] + "    return views['out'][..., :1]\n"
         self.assertIn("mine: ValueError: run returned an array for out that has another shape",
@@ -147,13 +160,30 @@ class Adapters(unittest.TestCase):
                             "s=4 dk=4 softcap=2 mask=causal", 7)
         self.assertIn("it does not do softcap", said)
 
+    def test_yes_and_no_are_no_reasons(self):
+        for given in ("True", "False"):
+            text = (EMPTY % "answers").replace("return None", f"return {given}") + "def run(state):\n    pass\n"
+            self.assertIn(f"supports must return None, or a text that says why not; it returned {given}\n",
+                          self.verdict(text, "s=4 dk=4", 6))
+
     def test_a_mistake_in_numerics_is_an_error(self):
         for given, said in (("{'e_expp': 1e-6}", "numerics has no 'e_expp'; did you mean 'e_exp'?"),
                             ("{'p_type': 'bf16'}", "p_type 'bf16' is no type; legal: float64"),
-                            ("{'empty_row': 'none'}", "empty_row 'none' is none of zero, nan")):
+                            ("{'empty_row': 'none'}", "empty_row 'none' is none of zero, nan"),
+                            ("None", "numerics must return a dictionary of fields of struct attn_numerics")):
             text = EMPTY % "mistaken" + "def run(state):\n    pass\n" \
                 f"def numerics(problem):\n    return {given}\n"
             self.assertIn(said, self.verdict(text, "s=4 dk=4", 6))
+
+    @unittest.skipUnless(PACKAGES, "no packages for Python")
+    def test_numerics_beyond_their_limits_are_named(self):
+        """Also where so much is declared that relations have no bound."""
+        self.write(PLAIN.replace('problem.beyond("lse", "weights", "causal")', "None") +
+                   "def numerics(problem):\n    return {'e_exp': 0.5}\n")
+        said = self.attnbench("verify", "-b", "mine", "s=20 d=16 out=lse", "op=mha h=2 s=8 d=8",
+                              "h=2 s=12 d=8 dropout=0.3")
+        self.assertEqual(said.count("the plan declares e_exp = 0.5; the limit for f32 is 0.000488, so"), 3)
+        self.assertIn("3 results: 3 mistrusted", said)
 
     def test_nothing_written_fails(self):
         self.verdict(EMPTY % "idle" + "def run(state):\n    pass\n", "s=4 dk=4", 3)
@@ -161,6 +191,7 @@ class Adapters(unittest.TestCase):
     def test_what_can_not_run_here_is_told_when_listed(self):
         for text, reason in (("def supports(:", "SyntaxError"),
                              ("REQUIRES = ('no_such_package',)", "no Python package no_such_"),
+                             ("REQUIRES = ('no_such_package')", "no Python package no_such_"),
                              ("import no_such_package\n", "ModuleNotFoundError")):
             self.write(text)
             found = self.backends()
@@ -206,7 +237,10 @@ class Adapters(unittest.TestCase):
             self.assertTrue(found["naive"]["available"])
 
     def test_any_python_is_a_worker(self):
-        """Debian's, which has no shared library in it; that of an environment; one by another name."""
+        """Debian's, which is linked statically to libpython; that of an environment; one by another name."""
+        if os.path.exists("/etc/debian_version"):
+            linked = subprocess.run(["ldd", "/usr/bin/python3"], capture_output=True, text=True, check=True)
+            self.assertNotIn("libpython", linked.stdout)
         venv, link = os.path.join(self.folder, "venv"), os.path.join(self.folder, "own-python")
         subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
         os.symlink("/usr/bin/python3", link)
@@ -218,6 +252,19 @@ class Adapters(unittest.TestCase):
                           self.attnbench("verify", "-b", "mine", "s=4 dk=4", code=7,
                                          ATTNBENCH_PYTHON=python))
 
+    def test_a_python_without_any_shared_library_says_so(self):
+        """It can load neither ctypes nor NumPy. Debian has what makes one in libpython3-dev."""
+        config, static = sysconfig.get_config_var, os.path.join(self.folder, "static-python")
+        archive = os.path.join(config("LIBPL") or "", f"libpython{config('LDVERSION')}.a")
+        main = "#include <Python.h>\nint main(int c, char **v) { return Py_BytesMain(c, v); }\n"
+        if not os.path.exists(archive) or not os.path.exists(config("INCLUDEPY") + "/Python.h") or subprocess.run(
+                ["cc", "-xc", "-", "-I", config("INCLUDEPY"), "-static", "-xnone", archive, "-lexpat", "-lz", "-lm",
+                 "-w", "-o", static], input=main, text=True, capture_output=True, check=False).returncode:
+            self.skipTest("no static libpython here; test_without_python_the_rest_is_untouched says the same")
+        found = self.backends(ATTNBENCH_PYTHON=static)
+        self.assertRegex(found["noop"]["reason"], r"^.*/static-python cannot be a worker: .*_ctypes.*\Z")
+        self.assertTrue(found["naive"]["available"])
+
     def test_what_an_adapter_prints_is_in_the_log(self):
         text = EMPTY % "talks" + "def run(state):\n    print('said in Python')\n"
         run = os.path.join(self.folder, "run")
@@ -226,7 +273,7 @@ class Adapters(unittest.TestCase):
             self.assertIn("said in Python", log.read())
 
     def test_the_empty_adapter_computes_nothing(self):
-        self.attnbench("verify", "-b", "noop", "s=4 dk=4")
+        self.attnbench("verify", "-b", "noop", "s=4 dk=4", code=7)  # it can be timed, not verified
 
 
 if __name__ == "__main__":

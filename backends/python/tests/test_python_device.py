@@ -16,7 +16,9 @@ import unittest
 
 ATTNBENCH, FOLDER, DRIVER = map(os.path.abspath, sys.argv[1:4])
 del sys.argv[1:4]
-STANDIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "standin")
+HERE = os.path.dirname(os.path.abspath(__file__))
+STANDIN, CUPY = (os.path.join(HERE, name) for name in ("standin", "standin_cupy"))
+PACKAGE = os.path.join(HERE, "..", "..", "..", "harness", "python")
 if not os.path.exists(os.path.join(FOLDER, "venv", "bin", "python3")):
     print("no packages for Python")
     sys.exit(77)
@@ -119,6 +121,38 @@ class Clock:
 def clock(problem):
     return Clock()
 '''
+# Functions of the package over CuPy, on the device and beside it.
+OVER_CUPY = '''
+import attnbench, cupy, numpy
+
+def rows(q, k, v, p, factor=1):
+    k, v = (cupy.repeat(x.astype("f4"), p.hq // p.hkv, axis=1) for x in (k, v))
+    s = numpy.float32(p.scale * factor) * (q.astype("f4") @ k.swapaxes(-1, -2))
+    if p.mask is not None:
+        s = cupy.where(p.mask, s, -numpy.inf)
+    e = cupy.exp(s - s.max(axis=-1, keepdims=True))
+    return (e / e.sum(axis=-1, keepdims=True) @ v).astype(q.dtype)
+
+does = attnbench.kernel(dtypes=("f32", "f16", "bf16"), features=("gqa", "mask"), device="cuda",
+                        numerics={"p_normalised": 1, "e_exp": 10 * 2.0**-24})
+
+@does
+def mine(q, k, v, p):
+    assert cupy.used
+    return rows(q, k, v, p)
+
+@does
+def wrong(q, k, v, p):
+    return rows(q, k, v, p, 1.02)
+
+@does
+def host(q, k, v, p):
+    return numpy.zeros((p.b, p.hq, p.sq, p.dv), "f4")
+
+@attnbench.kernel(features=("gqa", "mask"), numerics={"p_normalised": 1, "e_exp": 10 * 2.0**-24})
+def copied(q, k, v, p):
+    return rows(q, k, v, p)
+'''
 APART = RIGHT.replace("made(problem, views)))", "made(problem, views)), apart=True)")
 
 
@@ -185,6 +219,25 @@ class Devices(unittest.TestCase):
         for name, (_, status, words) in MISTAKES.items():
             self.assertRegex(said, rf"(?m)^{status} .* {name} ")
             self.assertIn(words, said)
+
+    def test_functions_over_cupy(self):
+        """On a device they get arrays there, and what they return is fetched; else it is copied in the run."""
+        case, masked = "hq/hkv=4/2 sq=5 sk=9 d=8", "b=2 h=2 s=7 d=4 mask=bool:0.9:bqk view=gaps+permuted"
+        file = os.path.join(self.folder, "over_cupy.py")
+        with open(file, "w", encoding="ascii") as text:
+            text.write(OVER_CUPY)
+        for name, cases, code, words in (
+                ("mine", [case, masked, case + " dtype=f16"], 0, "3 pass"),
+                ("mine", [case + " dtype=bf16"], 7, "bf16 of CuPy is not supported"),
+                ("wrong", [case], 3, "times 1.02"), ("copied", [case, masked], 0, "2 pass"),
+                ("host", [case], 6, "run returned an array for out that is not on the device")):
+            done = subprocess.run(
+                [FOLDER + "/venv/bin/python3", "-m", "attnbench", "verify", f"{file}::{name}", *PLAIN, *cases],
+                capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=200, env=dict(
+                    os.environ, ATTNBENCH_PROGRAM=ATTNBENCH, LD_LIBRARY_PATH=DRIVER, ATTN_STANDIN="",
+                    PYTHONPATH=":".join((CUPY, STANDIN, PACKAGE))))
+            self.assertEqual(done.returncode, code, f"{name}\n{done.stdout}\n{done.stderr}")
+            self.assertIn(words, done.stdout)
 
     def test_timings_are_those_of_the_device(self):
         """One run, because each measures the machine first."""

@@ -13,15 +13,19 @@ from ._program import environment, program
 
 
 def _split(words: list[str]) -> tuple[list[str], list[Target]]:
-    """The command line with -b NAME in the place of functions, and the functions."""
+    """The command line with -b NAME in the place of functions, and the functions. A statement names
+    its backends itself."""
     rest: list[str] = []
     targets: list[Target] = []
     for word in words:
         taken = rest and rest[-1] in ("-b", "--backend", "-o", "--out", "--plugin")
         found = None if taken or os.path.exists(word) else named(word)
+        alone = word.endswith(".py") and not taken and not os.path.isdir(word)
+        if alone and rest and rest[0] in ("verify", "bench", "run"):
+            raise ValueError(f"'{word}' is a file of Python: name a function of it, as {word}::FUNCTION")
         if found:
             targets.append(found)
-            rest += ["-b", found.name]
+            rest += [] if rest[:1] == ["statement"] else ["-b", found.name]
         else:
             rest.append(word)
     return rest, targets

@@ -148,6 +148,7 @@ class Target:
     shown: str
     path: tuple[str, ...]
     device: str | None = None
+    source: str = ""  # of a module, its file
 
     def adapter(self) -> str:
         title = re.sub(r'["\\\n]', "'", self.shown)
@@ -215,8 +216,9 @@ def named(text: str) -> Target | None:
         root, module = _root_of(match["file"])
         return Target(_backend_name(match["of_file"]), os.path.abspath(match["file"]), module,
                       match["of_file"], text, (root, os.getcwd()), _device_in(match["file"], match["of_file"]))
+    source = _file_of(match["module"])
     return Target(_backend_name(match["of_module"]), "", match["module"], match["of_module"], text,
-                  (os.getcwd(),), _device_in(_file_of(match["module"]), match["of_module"]))
+                  (os.getcwd(),), _device_in(source, match["of_module"]), source)
 
 
 def _of_function(function: Callable[..., Any]) -> Target:
@@ -253,7 +255,8 @@ def offered(targets: Sequence[Target], alone: bool) -> Iterator[dict[str, str]]:
         variables = {
             "ATTNBENCH_PYTHON_ADAPTERS": ":".join(
                 filter(None, (folder, os.environ.get("ATTNBENCH_PYTHON_ADAPTERS")))),
-            "ATTNBENCH_TARGETS": "\n".join(f"{t.name}={t.shown}" for t in targets)}
+            "ATTNBENCH_TARGETS": "\n".join(f"{t.name}={t.shown}" for t in targets),
+            "ATTNBENCH_SOURCES": "\n".join(f"{t.name}={t.file or t.source}" for t in targets)}
         known = os.environ.get("ATTNBENCH_PYTHON_BACKENDS")
         if alone or known:
             variables["ATTNBENCH_PYTHON_BACKENDS"] = ",".join(

@@ -63,7 +63,8 @@ class Failure(AssertionError):
 
 
 class Unsupported(unittest.SkipTest):
-    """The kernel does none of the cases: pytest and unittest skip the test."""
+    """The kernel does none of the cases, or a run of it is predicted to take longer than run_limit
+    (5 s): pytest and unittest skip the test."""
 
 
 # The other lines are the journal's own, or what --resume goes on from (harness/results/README.md).
@@ -125,7 +126,10 @@ def _judge(code: int, said: str, run: Run) -> Run:
         raise ValueError(said + ("; attnbench.kernel(name=...) gives a function another"
                                  if "is offered by both" in said else ""))
     if code == 7 and run:
-        raise Unsupported("; ".join(dict.fromkeys(r["reason"] for r in run if r["reason"])))
+        reasons = list(dict.fromkeys(r["reason"] for r in run if r["reason"]))
+        if reasons and all(reason.startswith("budget: a run ") for reason in reasons):
+            reasons.append('with run_limit="1m", say, it is verified')
+        raise Unsupported("; ".join(reasons))
     if code in (3, 6) and run:
         raise Failure(run.text, run)
     raise RuntimeError(f"attnbench ended with {code}: {said}" if code >= 0 else
@@ -135,8 +139,8 @@ def _judge(code: int, said: str, run: Run) -> Run:
 def verify(which: Which, *cases: str, **options: Any) -> Run:
     """Verifies a function in a process of its own, with all checks. Returns the records, raises
     Failure with the program's words (the last is the command that runs the case again), or
-    Unsupported if the function does none of the cases. Options are those of the command line:
-    threads=2, timeout="10s", fills="none", strict=True."""
+    Unsupported if the function does none of the cases, or is too slow for them. Options are those of
+    the command line: threads=2, timeout="10s", run_limit="1m", fills="none", strict=True."""
     __tracebackhide__ = True
     if not cases:
         raise ValueError("verify needs a case, such as 's=127 d=64'")

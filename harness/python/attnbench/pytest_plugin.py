@@ -3,6 +3,7 @@
 Kernels run below the program, so none of them can end pytest."""
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
@@ -10,9 +11,15 @@ import pytest
 from ._kernel import expand
 
 
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
+    return int(text)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("attnbench", "verification of attention kernels")
-    group.addoption("--attnbench-fuzz", type=int, default=0, metavar="N",
+    group.addoption("--attnbench-fuzz", type=_count, default=0, metavar="N",
                     help="N random cases more for each test with @attnbench.cases")
     group.addoption("--attnbench-seed", type=int, default=1, metavar="N",
                     help="seed of the random cases (default 1)")

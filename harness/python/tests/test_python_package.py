@@ -217,6 +217,22 @@ class Package(Case):
         self.assertEqual(rerun[:2], ["verify", "kernels.py::late"])
         self.assertIn("the mask shifted by one", self.command(*rerun, code=3))
 
+    def test_a_statement_of_a_function(self):
+        """It has the hash of the function's file, and is repeated by either name of the function."""
+        with open("stated.py", "w", encoding="ascii") as file:
+            file.write("from kernels import plain\ndef own(q, k, v, p):\n    return plain(q, k, v, p)\n")
+        self.command("verify", "stated.py::own", "s=3 d=4", "--statement", "own.md")
+        for name in ("stated.py::own", "stated:own"):
+            self.command("statement", "check", "own.md", name)
+        with open("stated.py", "a", encoding="ascii") as file:
+            file.write("# edited\n")
+        self.command("statement", "check", "own.md", "stated.py::own", code=3)
+        self.command("statement", "check", "own.md", code=2)
+
+    def test_a_kernel_that_is_too_slow_is_skipped_with_the_way_out(self):
+        with self.assertRaisesRegex(attnbench.Unsupported, 'predicted to take .*; with run_limit="1m"'):
+            attnbench.verify("naive", "s=1024 d=64", run_limit="1ms")
+
     def test_mistakes_of_the_caller_are_errors(self):
         with self.assertRaisesRegex(ValueError, "'casual' is none of .*did you mean 'causal'"):
             attnbench.kernel(features=("casual",))(kernels.plain)
@@ -291,6 +307,19 @@ class Package(Case):
                               check=False)
         self.assertIn("needs an argument named case", done.stdout + done.stderr)
 
+    def test_options_of_pytest_are_looked_at(self):
+        for number in ("-3", "two", "1.5", ""):
+            done = subprocess.run([sys.executable, "-m", "pytest", "-p", "attnbench.pytest_plugin",
+                                   "--attnbench-fuzz=" + number], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 4)
+            self.assertIn(f"'{number}' is not a whole number from 0 on", done.stderr)
+
+    def test_a_file_without_a_function_is_answered_with_how(self):
+        done = subprocess.run([sys.executable, "-m", "attnbench", "verify", "kernels.py", "s=4 d=4"], text=True,
+                              capture_output=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (2, "attnbench: 'kernels.py' is a file of Python: "
+                                                          "name a function of it, as kernels.py::FUNCTION\n"))
+
 
 class Full(Case):
     def test_sixteen_bits_and_groups(self):
@@ -342,10 +371,20 @@ class Full(Case):
         attnbench.kernel(name="other")(named.naive)
         self.assertEqual(attnbench._kernel.target(named.naive).name, "other")
 
-    def test_arrays_of_jax(self):
-        folder = os.path.join(FOLDER.name, "jax")
+    def installed(self, package):
+        folder = os.path.join(FOLDER.name, package)
         subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check",
-                        "--target", folder, "jax==0.10.2"], check=True, capture_output=True)
+                        "--target", folder, package], check=True, capture_output=True)
+        return folder
+
+    def test_arrays_of_numpy_before_2_1(self):
+        folder = self.installed("numpy==1.26.4")
+        for which in ("kernels.py::plain", "-bnumpy"):
+            self.assertRegex(self.command("verify", which, "s=5 d=8", *PASSING, PYTHONPATH=f"{ROOT}:{folder}"),
+                             "(?m)^pass ")
+
+    def test_arrays_of_jax(self):
+        folder = self.installed("jax==0.10.2")
         with open("jaxed.py", "w", encoding="ascii") as file:
             file.write(JAXED)
         said = self.command("verify", "jaxed.py::mine", "hq/hkv=4/2 sq=3 sk=5 d=8 dtype=f32,bf16",
