@@ -35,8 +35,8 @@ static const char *plural(int n, const char *one, const char *more)
     return n == 1 ? one : more;
 }
 
-/* Has a backend a verdict that is no skip? skips, reason: how many of these, and why the first was.
- */
+/* Has a backend a verdict that is no skip? A pass of one that computes nothing says nothing, so there
+ * it takes a timing, or a failure. skips, reason: how many skips, and why the first was. */
 static bool is_checked(const struct attn_session *session, const struct attn_contestant *c,
                        int *skips, const char **reason)
 {
@@ -46,8 +46,13 @@ static bool is_checked(const struct attn_session *session, const struct attn_con
     *reason = "";
     json_array_foreach(session->records, i, record)
     {
-        const int status = is_of(record, c) ? status_of(record) : -1;
-        if (status >= 0 && status != ATTN_SKIP)
+        if (!is_of(record, c))
+            continue;
+        const int status = status_of(record);
+        const bool none = c->info.exactness == ATTN_NONE;
+        if (none && strcmp(attn_field_text(record, "type"), "bench") == 0)
+            return true;
+        if (status >= 0 && status != ATTN_SKIP && !(none && status == ATTN_PASS))
             return true;
         if (status == ATTN_SKIP && (*skips)++ == 0)
             *reason = attn_field_text(record, "reason");
@@ -74,8 +79,7 @@ static const struct attn_contestant *unchecked(const struct attn_session *sessio
 {
     for (size_t b = 0; b < session->roster.count; b++) {
         const struct attn_contestant *c = &session->roster.items[b];
-        if ((c->asked || c->named) && c->info.exactness != ATTN_NONE &&
-            !is_checked(session, c, skips, reason) &&
+        if ((c->asked || c->named) && !is_checked(session, c, skips, reason) &&
             (c->asked || !has_checked_sibling(session, c)))
             return c;
     }
@@ -90,8 +94,9 @@ static void say_unchecked(const struct attn_contestant *c, int skips, const char
         add(line, size, ": %s (%.300s)",
             skips == 1 ? "its only case was skipped" : "all its cases were skipped", reason);
     add(line, size,
-        !c->info.available ? "; without -b, the backends that can run here take part"
-        : strstr(reason, "the limit is")      ? "; give it a larger --run-limit"
+        !c->info.available               ? "; without -b, the backends that can run here take part"
+        : c->info.exactness == ATTN_NONE ? "; it computes nothing, so it can be timed, not verified"
+        : strstr(reason, "the limit is") ? "; give it a larger --run-limit"
         : strncmp(reason, "budget: ", 8) == 0 ? "; give it more --budget"
                                               : "; name a case that it supports");
 }
@@ -100,7 +105,7 @@ static void say_unchecked(const struct attn_contestant *c, int skips, const char
 static void say_refusals(const struct attn_session *session, char *line, size_t size)
 {
     const json_t *first = NULL;
-    const char *file = "";
+    const struct attn_contestant *of = NULL;
     int n = 0;
     size_t i;
     json_t *record;
@@ -113,17 +118,19 @@ static void say_refusals(const struct attn_session *session, char *line, size_t 
     }
     for (size_t b = 0; b < session->roster.count && first; b++)
         if (is_of(first, &session->roster.items[b]))
-            file = session->roster.items[b].plugin;
+            of = &session->roster.items[b];
     if (!first)
         return;
+    const bool adapter = of && attn_expected_skips_of_adapter(of->plugin);
+    const char *file = adapter ? of->offered : of ? of->plugin : "";
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
     const char *dot = strrchr(name, '.');
     add(line, size,
-        "%s%d %s not listed in %.*s.skips, beside the plugin; allow %s with a line such as "
+        "%s%d %s not listed in %.*s.skips, beside the %s; allow %s with a line such as "
         "'*: %.200s'",
         *line ? "; " : "", n, plural(n, "refusal is", "refusals are"),
-        dot ? (int)(dot - name) : (int)strlen(name), name, plural(n, "it", "them"),
-        attn_field_text(first, "reason"));
+        dot ? (int)(dot - name) : (int)strlen(name), name, adapter ? "adapter" : "plugin",
+        plural(n, "it", "them"), attn_field_text(first, "reason"));
 }
 
 /* Counts of the statuses that lead to one code: "2 crash, 1 timeout". */
@@ -178,6 +185,10 @@ enum attn_exit attn_conclude(const struct attn_session *session, char *line, siz
                    sizeof text);
         add(text, sizeof text, "; 'rerun' above repeats what went wrong%s%s",
             *session->log ? ", and what was printed meanwhile is in " : "", session->log);
+    } else if (code == ATTN_EXIT_INCONCLUSIVE) {
+        say_counts(session, 1u << ATTN_APPROX, text, sizeof text);
+        add(text, sizeof text,
+            ": measured, not judged, which --strict accepts only from verify --baseline");
     }
     if (code)
         snprintf(line, size, "exit %d: %s", code, text);
