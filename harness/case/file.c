@@ -23,26 +23,12 @@ struct names {
 static char *read_file(const char *path, size_t *length, char *why, size_t size)
 {
     const char *reason;
-    FILE *stream = attn_regular_open(path, &reason);
-    char *text = stream ? malloc(ATTN_CASE_FILE_MAX + 1) : NULL;
-    if (stream == NULL || text == NULL) {
-        snprintf(why, size, "%s: %s", path, stream ? strerror(errno) : reason);
-        goto out;
-    }
-    *length = fread(text, 1, ATTN_CASE_FILE_MAX + 1, stream);
-    if (!ferror(stream) && *length <= ATTN_CASE_FILE_MAX) {
-        fclose(stream);
-        return text;
-    }
-    if (ferror(stream))
-        snprintf(why, size, "%s: %s", path, strerror(errno));
-    else
+    char *text = attn_regular_read(path, ATTN_CASE_FILE_MAX, length, &reason);
+    if (!text && errno == EFBIG)
         snprintf(why, size, "%s: over %d bytes", path, ATTN_CASE_FILE_MAX);
-out:
-    free(text);
-    if (stream)
-        fclose(stream);
-    return NULL;
+    else if (!text)
+        snprintf(why, size, "%s: %s", path, reason);
+    return text;
 }
 
 static int add_name(struct names *names, const char *name, int line)

@@ -9,4 +9,8 @@
  * is a pipe, a device, a folder (errno: EINVAL). */
 FILE *attn_regular_open(const char *path, const char **why);
 
+/* All bytes of one, and a NUL behind them; the caller frees it. NULL, with *why one phrase and
+ * errno: it cannot be read, or has over `most` bytes (EFBIG). */
+char *attn_regular_read(const char *path, size_t most, size_t *length, const char **why);
+
 #endif

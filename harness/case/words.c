@@ -40,12 +40,29 @@ int attn_word_shown(struct attn_word word)
     return word.length > SHOWN_WORD ? SHOWN_WORD : (int)word.length;
 }
 
+/* The candidate that other libraries call by this word; NULL if none of these is. */
+static const char *other_name(const char *word, const char *const *candidates, size_t count)
+{
+    static const char *const names[][2] = {
+        {"skv", "sk"},      {"float64", "f64"}, {"fp64", "f64"},      {"double", "f64"},
+        {"float32", "f32"}, {"fp32", "f32"},    {"float", "f32"},     {"float16", "f16"},
+        {"fp16", "f16"},    {"half", "f16"},    {"bfloat16", "bf16"},
+    };
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        for (size_t c = 0; c < count && strcmp(word, names[n][0]) == 0; c++)
+            if (strcmp(candidates[c], names[n][1]) == 0)
+                return candidates[c];
+    return NULL;
+}
+
 int attn_word_unknown(const struct attn_origin *origin, struct attn_word word, const char *what,
                       const char *const *candidates, size_t count, const char *values)
 {
     char text[SHOWN_WORD + 1];
     snprintf(text, sizeof text, "%.*s", attn_word_shown(word), word.text);
-    const char *near = attn_nearest(text, candidates, count);
+    const char *near = other_name(text, candidates, count);
+    if (!near)
+        near = attn_nearest(text, candidates, count);
     if (near)
         return attn_case_error(origin, word.column, "unknown %s '%s'; did you mean '%s'?", what,
                                text, near);

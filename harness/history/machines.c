@@ -22,6 +22,7 @@ static json_t *devices_of(const json_t *machine)
         json_t *copy = json_copy(backend);
         json_object_del(copy, "plugin");
         json_object_del(copy, "plugin_sha256");
+        json_object_del(copy, "source_sha256");
         json_object_del(copy, "description");
         json_array_append_new(list, copy);
     }

@@ -253,6 +253,10 @@ void attn_allowance_row(const struct attn_allowance *a, int64_t b, int64_t h, in
     const struct attn_problem *p = a->problem;
     const struct ref_arithmetic *x = &a->arithmetic;
     double m, rise, w = exponent_error(a, b, h, i, &m, &rise);
+    if (isinf(w)) { /* so much is declared that exp may be off by anything */
+        *out = *lse = INFINITY;
+        return;
+    }
     const double v = a->values[b * p->hkv + h / (p->hq / p->hkv)], upper = exp(2 * w);
     const double n = (double)p->sk + 1, log_n = log(n); /* with the sink */
     const struct ref_softmax row = {.n = p->sk,

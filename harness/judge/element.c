@@ -27,8 +27,10 @@ double attn_element_ratio(double got, double want, double bound, double threshol
 
 double attn_overflow_threshold(uint32_t dtype)
 {
+    if (dtype != ATTN_F32 && dtype != ATTN_F16 && dtype != ATTN_BF16)
+        return INFINITY; /* got and want are doubles, and integers have no Inf */
     double largest = attn_dtype_max(dtype);
-    return dtype == ATTN_F64 ? INFINITY : largest + attn_dtype_ulp(dtype, largest) / 2;
+    return largest + attn_dtype_ulp(dtype, largest) / 2;
 }
 
 double attn_median_of(double *values, int64_t count)

@@ -247,8 +247,13 @@ static void judge_sample(struct attn_judge *judge, const struct attn_numerics *n
     } else {
         v->status = is_trivial(judge, ref, v, &t, v->reason, sizeof v->reason) ? ATTN_MISTRUSTED
                                                                                : ATTN_PASS;
-        if (v->status == ATTN_PASS && !attn_limits_hold(p, numerics, v->reason, sizeof v->reason))
-            v->status = ATTN_MISTRUSTED;
+    }
+    char limit[256];
+    if (attn_status_holds(v->status) && !approximate &&
+        !attn_limits_hold(p, numerics, limit, sizeof limit)) {
+        const size_t n = strlen(v->reason);
+        snprintf(v->reason + n, sizeof v->reason - n, "%s%s", n ? "; " : "", limit);
+        v->status = ATTN_MISTRUSTED;
     }
     v->unknown = t.unknown;
     judge->last = ref;

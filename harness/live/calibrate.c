@@ -140,7 +140,8 @@ struct attn_finding attn_calibration_judge(const struct attn_calibration *calibr
     for (size_t p = 0; p < ATTN_CALIBRATION_PARTS; p++)
         for (int k = 0; k < ATTN_CALIBRATE_KINDS; k++) {
             done += calibration->parts[p].kinds[k].done;
-            wrong += attn_calibration_wrong(&calibration->parts[p].kinds[k], k);
+            wrong += attn_calibration_wrong(&calibration->parts[p].kinds[k],
+                                            (enum attn_calibration_kind)k);
         }
     const size_t found = planted->of[ATTN_PAIRED_SLOWER];
     if (compute[ATTN_CALIBRATE_AA].done == 0 || planted->done == 0) {

@@ -13,8 +13,9 @@
 #include "live/compare.h"
 #include "run/findings.h"
 
-#define ATTN_PLANTED_SHARE 0.05
-#define ATTN_CALIBRATE_S   120.0 /* how long, unless the user says */
+#define ATTN_PLANTED_PERMILLE 50
+#define ATTN_PLANTED_SHARE    (ATTN_PLANTED_PERMILLE / 1000.0)
+#define ATTN_CALIBRATE_S      120.0 /* how long, unless the user says */
 
 /* What the rule promises: wrong verdicts, and planted slowdowns found where runs are compute-bound.
  * A rate is refused if what was seen, or worse, has a probability below ATTN_CALIBRATION_DOUBT. */

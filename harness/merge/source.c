@@ -72,16 +72,8 @@ static int read_object(const char *folder, const char *name, json_t **object, ch
                        size_t size)
 {
     char path[ATTN_PATH_MAX];
-    json_error_t error;
     *object = NULL;
-    if (attn_path_join(path, folder, name) || access(path, F_OK) != 0)
-        return 0;
-    *object = attn_json_load(path, JSON_REJECT_DUPLICATES, &error);
-    if (json_is_object(*object))
-        return 0;
-    snprintf(why, size, "%s, line %d: %s", path, error.line < 1 ? 1 : error.line,
-             *object ? "not a JSON object" : error.text);
-    return -1;
+    return attn_path_join(path, folder, name) ? 0 : attn_json_load_object(path, object, why, size);
 }
 
 struct filing {

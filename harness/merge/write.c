@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sha2.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,42 +72,19 @@ static int write_object(const char *folder, const char *name, const json_t *obje
     return status;
 }
 
-/* All bytes of a file. NULL with *why one phrase. */
-static char *read_file(const char *path, size_t *length, const char **why)
-{
-    FILE *file = attn_regular_open(path, why);
-    char *text = NULL;
-    if (file && fseeko(file, 0, SEEK_END) == 0) {
-        const off_t end = ftello(file);
-        rewind(file);
-        text = end >= 0 ? malloc((size_t)end + 1) : NULL;
-        *length = text ? fread(text, 1, (size_t)end, file) : 0;
-        if (text && *length != (size_t)end) {
-            free(text);
-            text = NULL;
-            errno = EIO;
-        }
-    }
-    if (file && !text)
-        *why = strerror(errno);
-    if (file)
-        fclose(file);
-    return text;
-}
-
 /* Copies a file. One that is there already must be equal. Returns ATTN_EXIT_OK, or the code with
  * the reason. */
 static enum attn_exit copy_file(const char *from, const char *to, char *why, size_t size)
 {
     size_t length, there;
     const char *reason;
-    char *text = read_file(from, &length, &reason);
+    char *text = attn_regular_read(from, SIZE_MAX, &length, &reason);
     enum attn_exit code = ATTN_EXIT_OK;
     if (!text) {
         snprintf(why, size, "%s: %s", from, reason);
         return ATTN_EXIT_USAGE;
     }
-    char *old = access(to, F_OK) == 0 ? read_file(to, &there, &reason) : NULL;
+    char *old = access(to, F_OK) == 0 ? attn_regular_read(to, SIZE_MAX, &there, &reason) : NULL;
     if (old && (length != there || memcmp(text, old, length) != 0)) {
         snprintf(why, size, "%s differs from that of another run", from);
         code = ATTN_EXIT_USAGE;

@@ -58,19 +58,32 @@ void attn_json_clean(json_t *value)
     }
 }
 
-json_t *attn_json_load(const char *path, size_t flags, json_error_t *error)
+int attn_json_load_object(const char *path, json_t **object, char *why, size_t size)
 {
-    const char *why;
-    FILE *file = attn_regular_open(path, &why);
-    json_t *value = file ? json_loadf(file, flags, error) : NULL;
-    attn_json_clean(value);
-    if (file && error)
-        attn_text_clean(error->text); /* it quotes the file */
-    if (!file && error) {
-        *error = (json_error_t){.line = errno == EINVAL ? 0 : -1};
-        snprintf(error->text, sizeof error->text, "%s", why);
+    const char *reason;
+    json_error_t error;
+    *object = NULL;
+    FILE *file = attn_regular_open(path, &reason);
+    if (!file && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
+    if (!file) {
+        snprintf(why, size, "%s: %s", path, reason);
+        return -1;
     }
-    if (file)
-        fclose(file);
-    return value;
+    json_t *value = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
+    attn_json_clean(value);
+    attn_text_clean(error.text); /* it quotes the file */
+    if (json_is_object(value)) {
+        *object = value;
+        return 0;
+    }
+    if (value)
+        snprintf(why, size, "%s, line 1: not a JSON object", path);
+    else if (error.line < 0) /* the parser has not begun */
+        snprintf(why, size, "%s: %s", path, strerror(ENOMEM));
+    else
+        snprintf(why, size, "%s, line %d: %s", path, error.line, error.text);
+    json_decref(value);
+    return -1;
 }

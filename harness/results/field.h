@@ -17,8 +17,8 @@ bool attn_field_true(const json_t *object, const char *path);
  * has written that. */
 void attn_json_clean(json_t *value);
 
-/* json_load_file for regular files, cleaned. What is none, as a pipe, is an error of line 0; a file
- * that cannot be opened has line -1, as there. */
-json_t *attn_json_load(const char *path, size_t flags, json_error_t *error);
+/* The object in a regular file, cleaned, without duplicate keys. Returns 0, with NULL where there
+ * is no such file, or -1 with the reason. */
+int attn_json_load_object(const char *path, json_t **object, char *why, size_t size);
 
 #endif

@@ -11,10 +11,16 @@
 /* Runs before it: what a library compiles, loads or allocates once is done then. */
 #define WARM_UP 2
 
+#if __has_attribute(noipa)
+#define KEPT __attribute__((noipa))
+#else
+#define KEPT __attribute__((noinline))
+#endif
+
 /* Callgrind counts while this function runs, with all that it calls: it is told the name. So it
  * must stay a function, and be there until the run has returned. */
-__attribute__((noipa)) int ATTN_COUNTED_FUNCTION(const struct attn_backend *backend, void *binding,
-                                                 char *why, size_t size);
+KEPT int ATTN_COUNTED_FUNCTION(const struct attn_backend *backend, void *binding, char *why,
+                               size_t size);
 
 int ATTN_COUNTED_FUNCTION(const struct attn_backend *backend, void *binding, char *why, size_t size)
 {

@@ -69,7 +69,7 @@ int attn_keep(void)
     if (worker == 0) {
         close(gate[1]);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         /* Nothing if the parent had gone before. */
         if (read(gate[0], &go, 1) != 1)
             _exit(2);

@@ -100,7 +100,7 @@ int attn_worker_main(int argc, char **argv)
      * parent is another process by now. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* What a plugin starts stays below this process, so that its processor time is seen. */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     if (argc != 2 || fcntl(ATTN_PROTOCOL_FD, F_SETFD, FD_CLOEXEC) != 0) {
         fprintf(stderr, "attnbench-worker: only attnbench starts this program\n");
         return 2;

@@ -116,11 +116,31 @@ static void test_small_beside_values(void **state)
     attn_instance_free(half);
 }
 
+/* A declaration that says nothing of exp allows anything, and is a number that compares. */
+static void test_too_much_declared(void **state)
+{
+    static const struct attn_numerics wide[] = {
+        {.e_exp = 0.5}, {.e_exp = 0x1p-22, .e_arg = 0.5}, {.e_exp = 0.5, .denominator = 1}};
+
+    (void)state;
+    struct attn_instance *instance = instance_of(lines[0]);
+    for (size_t w = 0; w < sizeof wide / sizeof *wide; w++) {
+        struct attn_allowance a;
+        double out, lse;
+        assert_int_equal(attn_allowance_create(instance, &wide[w], REF_FILL_GENERIC, false, &a), 0);
+        attn_allowance_row(&a, 0, 0, 0, &out, &lse);
+        assert_true(out == INFINITY && lse == INFINITY);
+        attn_allowance_free(&a);
+    }
+    attn_instance_free(instance);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_below_the_bound),
         cmocka_unit_test(test_small_beside_values),
+        cmocka_unit_test(test_too_much_declared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

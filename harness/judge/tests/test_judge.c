@@ -157,6 +157,8 @@ static void mistrusts_a_bound_that_proves_nothing(void **state)
     v = judge_with(in, 0.4);
     assert_int_equal(v.status, ATTN_MISTRUSTED);
     assert_non_null(strstr(v.reason, "are 0 where the reference is not"));
+    assert_non_null(
+        strstr(v.reason, "; the plan declares e_exp = 0.4; the limit for f32 is 0.000488"));
     attn_instance_free(in);
 }
 

@@ -248,8 +248,9 @@ static void test_the_order_is_random(void **state)
         assert_int_not_equal(scene.order[2 * i], scene.order[2 * i + 1]);
     }
     /* Of more than 300 fair throws, 35 to 65 %: five standard deviations. */
-    assert_true(first > 0.35 * (double)pair.cycles && first < 0.65 * (double)pair.cycles);
-    assert_true(repeats > 0.35 * (double)pair.cycles && repeats < 0.65 * (double)pair.cycles);
+    const double least = 0.35 * (double)pair.cycles, most = 0.65 * (double)pair.cycles;
+    assert_true((double)first > least && (double)first < most);
+    assert_true((double)repeats > least && (double)repeats < most);
     memcpy(models, fresh, sizeof(models));
     assert_int_equal(run(&again, models, ATTN_CLOCK_THREAD, 6, &pair), 0);
     assert_memory_equal(scene.order, again.order, 200);

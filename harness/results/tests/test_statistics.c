@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "results/figures.h"
+
 static void near(double got, double want, double tolerance)
 {
     if (!(fabs(got - want) <= tolerance))
@@ -199,6 +201,50 @@ static void slopes(void **state)
     assert_true(isnan(attn_loglog_slope(x, y, 1)));
 }
 
+/* p-values from published tables of t; and p is 0.05 where the interval ends at the margin. */
+static void p_of_ratios(void **state)
+{
+    (void)state;
+    struct attn_ratio r = {.ratio = exp(0.2228138852), .error = 0.1, .df = 10};
+    near(attn_ratio_p(&r, 0), 0.05, 1e-9);
+    near(attn_ratio_p(&r, expm1(0.2228138852 - 0.1812461123)), 0.1, 1e-8);
+    near(attn_ratio_p(&r, 0.25), 1, 0);
+    r.ratio = exp(-0.3169272673);
+    near(attn_ratio_p(&r, 0), 0.01, 1e-9);
+
+    const double a[] = {1, 1.02, 0.97, 1.01}, b[] = {1.3, 1.36, 1.31};
+    r = attn_ratio_of(a, 4, b, 3);
+    near(attn_ratio_p(&r, r.lo - 1), 0.05, 1e-9);
+    r = attn_ratio_of(b, 3, a, 4);
+    near(attn_ratio_p(&r, 1 / r.hi - 1), 0.05, 1e-9);
+
+    r = attn_ratio_of(a, 1, b, 3); /* an error that is not known proves nothing */
+    near(attn_ratio_p(&r, 0), 1, 0);
+    r = attn_ratio_of(a, 0, b, 3);
+    assert_true(isnan(r.ratio));
+    near(attn_ratio_p(&r, 0), 1, 0);
+}
+
+/* By hand: the least of p n / rank from the largest p down, in the order that p came in. */
+static void false_discoveries(void **state)
+{
+    (void)state;
+    static const double p[] = {0.01, 0.04, 0.9, 0.032, 0.005},
+                        want[] = {0.025, 0.05, 0.9, 0.05, 0.025};
+    double adjusted[5];
+    assert_int_equal(attn_false_discovery(p, 5, adjusted), 0);
+    for (int i = 0; i < 5; i++)
+        near(adjusted[i], want[i], 1e-15);
+    /* In place, and alone. */
+    double in_place[] = {0.5, 0.5};
+    assert_int_equal(attn_false_discovery(in_place, 2, in_place), 0);
+    near(in_place[0], 0.5, 0);
+    near(in_place[1], 0.5, 0);
+    assert_int_equal(attn_false_discovery(p, 1, adjusted), 0);
+    near(adjusted[0], 0.01, 0);
+    assert_int_equal(attn_false_discovery(NULL, 0, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +252,7 @@ int main(void)
         cmocka_unit_test(summary_by_hand),   cmocka_unit_test(order_statistics),
         cmocka_unit_test(interval_coverage), cmocka_unit_test(ratio_by_hand),
         cmocka_unit_test(ratio_coverage),    cmocka_unit_test(slopes),
+        cmocka_unit_test(p_of_ratios),       cmocka_unit_test(false_discoveries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
