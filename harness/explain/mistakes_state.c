@@ -54,7 +54,7 @@ static bool decay_at_begin(struct attn_mutation *m, double tile)
     ATTN_SAY(m, "%s decay at the first step of each block of %.0f", tile < 0 ? "no" : "twice the",
              fabs(tile));
     return attn_mistake_axis(m, ATTN_DECAY, "j") >= 0 &&
-           attn_mutated(m, ATTN_DECAY)->shape[2] > fabs(tile) &&
+           (double)attn_mutated(m, ATTN_DECAY)->shape[2] > fabs(tile) &&
            map(m, ATTN_DECAY, times_at_begin, tile);
 }
 

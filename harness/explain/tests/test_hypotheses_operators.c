@@ -5,6 +5,8 @@
 
 #include <math.h>
 
+#include "tensor/units.h"
+
 /* A problem with tensors of its own, to make a mistake in. */
 struct copy {
     struct attn_problem problem;
@@ -280,6 +282,52 @@ static void one_query(struct copy *x)
     t->role = ATTN_LIN_Q;
 }
 
+static void no_delta(struct copy *x)
+{
+    each(x, ATTN_OUT, zero);
+}
+
+static void negative_delta(struct copy *x)
+{
+    each(x, ATTN_OUT, negative);
+}
+
+static void turned_dlse(struct copy *x)
+{
+    each(x, ATTN_GRAD_LSE, negative);
+}
+
+static void no_dlse(struct copy *x)
+{
+    drop(x, ATTN_GRAD_LSE);
+}
+
+static void lse_of_head_0(struct copy *x)
+{
+    copied(x, ATTN_LSE)->stride[1] = 0;
+}
+
+static float in_bits(float value, int64_t index)
+{
+    (void)index;
+    return value * 1.44269504F;
+}
+
+static void lse_in_bits(struct copy *x)
+{
+    each(x, ATTN_LSE, in_bits);
+}
+
+/* Of [1,2,40] and [2]. */
+static void lse_of_keys_alone(struct copy *x)
+{
+    struct attn_tensor *t = copied(x, ATTN_LSE);
+    const float *lse = t->data, *sink = copied(x, ATTN_SINK)->data;
+    for (int64_t n = 0; n < 2L * 40; n++)
+        x->values[n] = lse[n] + log1pf(-expf(sink[n / 40] - lse[n]));
+    t->data = x->values;
+}
+
 static const struct {
     const char *line;
     void (*mistake)(struct copy *x);
@@ -336,7 +384,38 @@ static const struct {
      "with lin_scale 0.0166667 instead of 0.0625 (one over the sequence)"},
     {"op=chunked h=2 s=60 d=8 chunk=16 mask=causal", not_causal, "with causal left out"},
     {"op=chunked h=2 s=60 d=8 chunk=16", one_query, "with q in the place of lin_q"},
+    {"op=attention_backward h=2 s=40 d=8", no_delta, "with no delta"},
+    {"op=attention_backward h=2 s=40 d=8", negative_delta, "with delta with the other sign"},
+    {"op=attention_backward h=2 s=40 d=8 dlse=1", turned_dlse, "with dlse with the other sign"},
+    {"op=attention_backward h=2 s=40 d=8 dlse=1", no_dlse, "with dlse left out"},
+    {"op=attention_backward h=3 s=40 d=8", lse_of_head_0, "with lse of head 0 for all of them"},
+    {"op=attention_backward h=2 s=40 d=8", lse_in_bits, "with lse in another base"},
+    {"op=attention_backward h=2 s=40 d=8 sink=1", lse_of_keys_alone,
+     "with lse without the share of the sink"},
 };
+
+/* As answer, of gradients: of the lse and the out that the problem has. */
+static void answer_gradients(struct attn_instance *in, const struct attn_problem *as)
+{
+    struct ref_request request = {.fill = REF_FILL_GENERIC, .threads = 2, .given = true};
+    struct ref_result result = {0};
+    struct attn_units units;
+    char why[256];
+    ref_request_all(as, &request);
+    for (int o = 0; o < 3; o++)
+        result.output[o].value = test_calloc(
+            (size_t)(ref_output_units(as, o) * ref_output_width(as, o)), sizeof(double));
+    if (ref_compute(as, &request, &result, why, sizeof why) != ATTN_OK)
+        fail_msg("%s", why);
+    for (int o = 0; o < 3; o++) {
+        attn_units_of(&in->problem, o, &units);
+        for (int64_t n = 0; n < units.count * units.width; n++)
+            attn_dtype_store(units.tensor->dtype, units.tensor->data,
+                             attn_unit_offset(&units, n / units.width, n % units.width),
+                             result.output[o].value[n]);
+        test_free(result.output[o].value);
+    }
+}
 
 static void mistakes_of_operators_are_named(void **state)
 {
@@ -348,7 +427,10 @@ static void mistakes_of_operators_are_named(void **state)
         memcpy(x.tensors, in->problem.tensors, in->problem.n_tensors * sizeof *x.tensors);
         x.problem.tensors = x.tensors;
         table[n].mistake(&x);
-        answer(in, &x.problem, attn_dtype_store);
+        if (x.problem.op == ATTN_OP_ATTENTION_BACKWARD)
+            answer_gradients(in, &x.problem);
+        else
+            answer(in, &x.problem, attn_dtype_store);
         const struct attn_judgement v = judge(in);
         if (v.status != ATTN_FAIL || !strstr(v.reason, table[n].words))
             print_error("%s: expected \"%s\"\n", table[n].line, table[n].words);

@@ -15,8 +15,8 @@ static const char *const lines[] = {
     "b=3 h=2 sq=20 sk=50 d=32 mask=causal_br+len:50/17/30 out=lse",
     "b=3 h=2 s=50 d=32 mask=len2d:rand out=lse",
     "b=2 h=3 s=37 d=16 mask=bool:0.5",
-    "b=2 hq=6 hkv=2 sq=30 sk=77 dk=40 dv=24 mask=causal_br+window:40:0+len:rand+bool:0.9:bqk "
-    "bias=normal:hqk+alibi sink=1 softcap=5 dropout=0.1 out=lse",
+    ("b=2 hq=6 hkv=2 sq=30 sk=77 dk=40 dv=24 mask=causal_br+window:40:0+len:rand+bool:0.9:bqk "
+     "bias=normal:hqk+alibi sink=1 softcap=5 dropout=0.1 out=lse"),
     "h=6 sq=20 sk=60 d=32 bias=alibi mask=causal_br view=gaps+permuted layout=bshd",
     "b=2 hq=6 hkv=2 s=30 d=12 score=bilinear params=head mask=causal",
     "b=2 hq=4 hkv=2 s=30 d=12 dh=20 score=additive params=head mask=causal",
