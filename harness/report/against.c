@@ -144,7 +144,7 @@ static void put_backends(FILE *out, const struct against *a)
     const json_t *results = json_object_get(a->found, "results");
     size_t i;
     json_t *result;
-    fputs("<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th rowspan=\"1\">backend</th>"
+    fputs("<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th>backend</th>"
           "<th class=\"b\">new/base, mean</th>",
           out);
     for (size_t v = 0; v < VERDICTS; v++)
@@ -202,7 +202,7 @@ static void put_results(FILE *out, const struct against *a)
           "ratio lies beyond the margin; same: within it; unclear: it crosses it. Results that one "
           "run alone has are counted above.</p>\n<div class=\"wide\"><table "
           "class=\"grid\">\n<thead><tr>"
-          "<th rowspan=\"1\">case</th>"
+          "<th>case</th>"
           "<th class=\"b\">backend</th><th>verdict</th><th class=\"b\">new/base</th><th>base</th>"
           "<th>new</th></tr></thead>\n<tbody>\n",
           out);
@@ -265,7 +265,7 @@ static int write_page(const struct against *a, const struct attn_report_options 
          *end = body ? strstr(body, "</main>") : NULL;
     if (!page)
         return -1;
-    FILE *out = end ? open_memstream(&text, &length) : NULL;
+    FILE *out = end ? attn_text_open(&text, &length) : NULL;
     int status = -1;
     if (!end)
         snprintf(why, size, "%s: no <main> and </main>", path);
@@ -295,7 +295,7 @@ static json_t *compare(const struct against *a, enum attn_exit *code, char *why,
     char *text = NULL;
     size_t length;
     json_t *found = NULL;
-    FILE *out = open_memstream(&text, &length);
+    FILE *out = attn_text_open(&text, &length);
     options.json = true;
     options.gate = false;
     int status = out ? attn_compare(a->base, a->next, &options, out, code, why, size) : -1;

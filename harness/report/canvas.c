@@ -113,7 +113,7 @@ int attn_canvas_write(const struct attn_canvas *canvas, const char *file, const 
 FILE *attn_canvas_open(const struct attn_canvas *canvas, const char *name, char **text,
                        size_t *length)
 {
-    FILE *out = open_memstream(text, length);
+    FILE *out = attn_text_open(text, length);
     if (!out)
         snprintf(canvas->why, canvas->size, "no memory for %s", name);
     return out;

@@ -187,6 +187,7 @@ static json_t *backend_json(const json_t *records, const json_t *machine, const 
 {
     static const char *const copied[] = {"name",   "offered",       "options",  "version",
                                          "plugin", "plugin_sha256", "exactness"};
+    const char *source = attn_field_text(info, "source_sha256");
     json_t *b = json_object(), *counts = json_object(), *operators = json_array();
     json_t *features = json_object(), *verdicts = verdicts_of(records, info), *record;
     double grade = NAN, ratio = NAN;
@@ -195,6 +196,8 @@ static json_t *backend_json(const json_t *records, const json_t *machine, const 
     SHA256Init(&hash);
     for (size_t c = 0; c < sizeof copied / sizeof copied[0]; c++)
         json_object_set_new(b, copied[c], json_string(attn_field_text(info, copied[c])));
+    if (*source)
+        json_object_set_new(b, "source_sha256", json_string(source));
     json_array_foreach(verdicts, i, record)
     {
         const char *status = attn_field_text(record, "status");
@@ -307,7 +310,7 @@ static int check_text(const char *text, size_t length, const json_t *statement, 
 {
     char *made = NULL;
     size_t n = 0;
-    FILE *out = open_memstream(&made, &n);
+    FILE *out = attn_text_open(&made, &n);
     int status = out ? attn_conformance_put_markdown(out, statement) : -1;
     if (!out || fclose(out) != 0 || status != 0) {
         snprintf(why, size, "no memory for the text of the statement");
@@ -418,6 +421,11 @@ enum attn_exit attn_conformance_fits(const json_t *statement, const json_t *here
             return say(ATTN_EXIT_NUMERICS, why, size,
                        "the statement is about another plugin: that of %.64s here has sha256 %.64s",
                        attn_field_text(b, "name"), attn_field_text(mine, "plugin_sha256"));
+        if (strcmp(attn_field_text(b, "source_sha256"), attn_field_text(mine, "source_sha256")) !=
+            0)
+            return say(ATTN_EXIT_NUMERICS, why, size,
+                       "the statement is about another file: that of %.64s here has sha256 %.64s",
+                       attn_field_text(b, "name"), attn_field_text(mine, "source_sha256"));
     }
     return ATTN_EXIT_OK;
 }

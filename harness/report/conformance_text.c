@@ -115,6 +115,11 @@ static void put_backend(FILE *out, const json_t *s, const json_t *b)
     fputs(", sha256 ", out);
     attn_put_markdown(out, attn_field_text(b, "plugin_sha256"));
     fputs(" |\n", out);
+    if (*attn_field_text(b, "source_sha256")) {
+        fputs("| file of the function | sha256 ", out);
+        attn_put_markdown(out, attn_field_text(b, "source_sha256"));
+        fputs(" |\n", out);
+    }
 }
 
 /* A '>' would end the comment. In JSON it stands in strings only. */

@@ -13,13 +13,26 @@
 #include "report/writers.h"
 #include "results/record.h"
 
-/* BACKEND/CASE/CACHE, and the threads if there are several. */
+/* Bencher refuses a file for one name that is longer. */
+enum { NAME_MOST = 1024 };
+
+static json_t *name_with(const struct attn_view *view, const struct attn_view_row *row,
+                         const char *label)
+{
+    const char *backend = view->backends[row->backend].label;
+    if (row->threads > 1)
+        return json_sprintf("%s/%s/%s/threads:%.0f", backend, label, row->cache, row->threads);
+    return json_sprintf("%s/%s/%s", backend, label, row->cache);
+}
+
+/* BACKEND/CASE/CACHE, and the threads if there are several. A case that is too long is its id. */
 static json_t *name_of(const struct attn_view *view, const struct attn_view_row *row)
 {
-    const char *label = view->backends[row->backend].label;
-    if (row->threads > 1)
-        return json_sprintf("%s/%s/%s/threads:%.0f", label, row->label, row->cache, row->threads);
-    return json_sprintf("%s/%s/%s", label, row->label, row->cache);
+    json_t *name = name_with(view, row, row->label);
+    if (json_string_length(name) <= NAME_MOST)
+        return name;
+    json_decref(name);
+    return name_with(view, row, row->id);
 }
 
 static bool is_exported(const struct attn_view *view, const struct attn_view_row *row)

@@ -73,11 +73,13 @@ int attn_gnuplot_run(const char *folder, const char *name, const char *script, d
         errno = status;
         return -1;
     }
-    posix_spawn_file_actions_addchdir_np(&actions, folder);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    status = posix_spawnp(&child, arg_program, &actions, NULL, argv, environ);
+    /* One that found no memory is missing, and the log lies in another folder. */
+    if ((status = posix_spawn_file_actions_addchdir_np(&actions, folder)) == 0 &&
+        (status = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
+        (status = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC,
+                                                   0644)) == 0 &&
+        (status = posix_spawn_file_actions_adddup2(&actions, 1, 2)) == 0)
+        status = posix_spawnp(&child, arg_program, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (status != 0) {
         errno = status;

@@ -135,7 +135,7 @@ static int tidy_picture(const struct attn_canvas *canvas, const char *name, size
     if (!svg)
         return -1;
     int status = -1;
-    FILE *out = open_memstream(&text, &tidied);
+    FILE *out = attn_text_open(&text, &tidied);
     if (out)
         put_tidy(out, svg);
     if (!out || fclose(out) != 0)

@@ -152,7 +152,7 @@ static int put_backends(FILE *out, const struct page *page)
                         backend->counts[s] ? attn_status_name((enum attn_status)s) : "zero",
                         backend->counts[s], backend->counts[s]);
         const double figures[] = {attn_worst_ratio(view, b), attn_worst_grade(view, b),
-                                  attn_median_slack(view, b)};
+                                  backend->slack};
         for (size_t f = 0; f < sizeof figures / sizeof *figures; f++)
             attn_html_put_figure(out, "n", figures[f], attn_figure(figures[f], figure));
         fputs("</tr>\n", out);
@@ -416,7 +416,7 @@ int attn_html_put(FILE *out, const char *page_text, const char *out_dir,
     const struct page page = {parts, out_dir, why, size};
     char *text = NULL;
     size_t length = 0;
-    FILE *filled = open_memstream(&text, &length);
+    FILE *filled = attn_text_open(&text, &length);
     int status = -1;
     snprintf(why, size, "no memory for the page");
     if (filled) {

@@ -34,6 +34,37 @@ void attn_html_put_noted(FILE *out, const char *class, double value, const char 
     fputs("</td>", out);
 }
 
+void attn_html_put_backend(FILE *out, const char *class, const char *label)
+{
+    fprintf(out, "<th class=\"%s\">", class);
+    while (*label) {
+        char part[128];
+        const size_t n = strcspn(label, "_:,"), taken = n + (label[n] != '\0');
+        snprintf(part, sizeof part, "%.*s", (int)taken, label);
+        attn_put_html(out, part);
+        label += taken;
+        fputs(*label ? "<wbr>" : "", out);
+    }
+    fputs("</th>", out);
+}
+
+void attn_html_put_grid_head(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
+                             const char *first, size_t left_out)
+{
+    fprintf(out, "<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th>%s</th>", first);
+    for (size_t c = 0; c < grid->n_columns; c++)
+        if (c != left_out)
+            attn_html_put_backend(out, "b", view->backends[grid->columns[c]].label);
+    fputs("</tr></thead>\n<tbody>\n", out);
+}
+
+void attn_html_put_group(FILE *out, const char *name, size_t columns)
+{
+    fprintf(out, "<tr class=\"group\"><th class=\"group\" colspan=\"%zu\"><span>", columns);
+    attn_put_html(out, name);
+    fputs("</span></th></tr>\n", out);
+}
+
 bool attn_html_anchor(const char *id)
 {
     size_t length = strlen(id);

@@ -17,19 +17,14 @@ static const char *mark_class(const struct attn_view_row *row)
     return !row || attn_status_holds(row->status) ? "skip" : attn_status_name(row->status);
 }
 
-/* One result takes `width` cells. */
-struct layout {
-    int width;
-    const char *heads; /* the <th> cells of one backend; NULL: its name says enough */
-    /* best: the fastest in this case; NULL: none */
-    void (*put)(FILE *out, const struct attn_view_row *row, int width,
-                const struct attn_view_row *best);
-};
+/* Writes the cell of one result. best: the fastest in this case; NULL: none. */
+typedef void put_result(FILE *out, const struct attn_view_row *row,
+                        const struct attn_view_row *best);
 
-static void put_mark(FILE *out, const struct attn_view_row *row, int width)
+static void put_mark(FILE *out, const struct attn_view_row *row)
 {
     const char *reason = !row ? "" : *row->untimed ? row->untimed : row->reason;
-    fprintf(out, "<td class=\"m %s\" colspan=\"%d\"", mark_class(row), width);
+    fprintf(out, "<td class=\"m %s\" data-v=\"\"", mark_class(row));
     if (*reason) {
         fputs(" title=\"", out);
         attn_put_html(out, reason);
@@ -58,13 +53,12 @@ static void put_contradiction(FILE *out, const struct attn_view_row *row,
         fprintf(out, "<small>%s in turns</small>", attn_figure(ratio.ratio, figure));
 }
 
-static void put_timing(FILE *out, const struct attn_view_row *row, int width,
-                       const struct attn_view_row *best)
+static void put_timing(FILE *out, const struct attn_view_row *row, const struct attn_view_row *best)
 {
     char figure[ATTN_FIGURE_MAX], share[64], rounds[ATTN_ROUNDS_TEXT];
     const bool bold = attn_row_ties(row, best);
     if (!row || !isfinite(row->median)) {
-        put_mark(out, row, width);
+        put_mark(out, row);
         return;
     }
     fprintf(out, "<td class=\"b%s\" data-v=\"%.6g\">%s%s", bold ? " best" : "", row->median,
@@ -74,7 +68,7 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width,
         fputs(" <span class=\"mistrusted\">not cold</span>", out);
     double half = 100 * (row->hi - row->lo) / 2 / row->median;
     if (isfinite(half))
-        fprintf(out, " <i>\xc2\xb1%s&#160;%%</i>", attn_figure(half, figure));
+        fprintf(out, "<i> \xc2\xb1%s&#160;%%</i>", attn_figure(half, figure));
     else if (row->rounds > 1)
         fprintf(out, "<small>%s (%zu)</small>", attn_row_range(row, "\xe2\x80\x93", rounds),
                 row->rounds);
@@ -91,51 +85,27 @@ static void put_timing(FILE *out, const struct attn_view_row *row, int width,
     fputs("</td>", out);
 }
 
-static void put_check(FILE *out, const struct attn_view_row *row, int width,
-                      const struct attn_view_row *best)
+static void put_check(FILE *out, const struct attn_view_row *row, const struct attn_view_row *best)
 {
-    char figure[ATTN_FIGURE_MAX];
+    char figure[ATTN_FIGURE_MAX], peak[ATTN_FIGURE_MAX];
     (void)best;
     double ratio = row ? attn_field_number(row->verify, "max_ratio") : (double)NAN;
     bool judged =
         row && (row->status == ATTN_FAIL || attn_status_holds(row->status)) && isfinite(ratio);
     if (!judged) {
         if (row && row->status == ATTN_PASS)
-            fprintf(out, "<td class=\"m pass\" colspan=\"%d\">pass</td>", width);
+            fputs("<td class=\"m pass\" data-v=\"\">pass</td>", out);
         else
-            put_mark(out, row, width);
+            put_mark(out, row);
         return;
     }
     fprintf(out, "<td class=\"b\" data-v=\"%.6g\">%s", ratio, attn_figure(ratio, figure));
     put_word(out, row);
     if (strcmp(attn_field_text(row->verify, "bound"), "stochastic") == 0)
         fputs("<small>stochastic bound</small>", out);
-    fputs("</td>", out);
-    const double grade = attn_field_number(row->verify, "grade");
-    attn_html_put_figure(out, "", grade, attn_figure(grade, figure));
-    attn_html_put_figure(out, "", row->peak, attn_figure_bytes(row->peak, figure));
-}
-
-static const struct layout timings = {1, NULL, put_timing};
-static const struct layout checks = {
-    3, "<th class=\"b\">error/bound</th><th>grade</th><th>peak memory</th>", put_check};
-
-static void put_head(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
-                     const struct layout *layout)
-{
-    fprintf(out,
-            "<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th rowspan=\"%d\">case</th>",
-            layout->heads ? 2 : 1);
-    for (size_t c = 0; c < grid->n_columns; c++) {
-        fprintf(out, "<th class=\"b\" colspan=\"%d\">", layout->width);
-        attn_put_html(out, view->backends[grid->columns[c]].label);
-        fputs("</th>", out);
-    }
-    if (layout->heads)
-        fputs("</tr>\n<tr>", out);
-    for (size_t c = 0; c < grid->n_columns && layout->heads; c++)
-        fputs(layout->heads, out);
-    fputs("</tr></thead>\n<tbody>\n", out);
+    fprintf(out, "<small>%s</small><small>%s</small></td>",
+            attn_figure(attn_field_number(row->verify, "grade"), figure),
+            attn_figure_bytes(row->peak, peak));
 }
 
 /* The first line of a case on the page is where links to it lead; `anchors` has those given. */
@@ -149,26 +119,22 @@ static void put_line_start(FILE *out, const char *id, json_t *anchors)
 }
 
 static void put_grid(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
-                     const struct layout *layout, json_t *anchors)
+                     put_result *put, json_t *anchors)
 {
-    put_head(out, view, grid, layout);
+    attn_html_put_grid_head(out, view, grid, "case", grid->n_columns);
     for (size_t i = 0; i < grid->n_lines; i++) {
         const struct attn_grid_line *line = &grid->lines[i];
         if (attn_grid_starts_group(grid, i)) {
             char group[64];
             snprintf(group, sizeof group, "%.*s",
                      line->group_length < 60 ? (int)line->group_length : 60, line->group);
-            fprintf(out, "<tr class=\"group\"><th class=\"group\" colspan=\"%zu\"><span>",
-                    1 + grid->n_columns * (size_t)layout->width);
-            attn_put_html(out, group);
-            fputs("</span></th></tr>\n", out);
+            attn_html_put_group(out, group, 1 + grid->n_columns);
         }
         put_line_start(out, line->row->id, anchors);
         attn_html_put_case(out, line->row);
         const size_t best = attn_fastest(line->cells, grid->n_columns, grid->n_columns);
         for (size_t c = 0; c < grid->n_columns; c++)
-            layout->put(out, line->cells[c], layout->width,
-                        best < grid->n_columns ? line->cells[best] : NULL);
+            put(out, line->cells[c], best < grid->n_columns ? line->cells[best] : NULL);
         fputs("</tr>\n", out);
     }
     fputs("</tbody></table></div>\n", out);
@@ -182,8 +148,12 @@ static int put_kind(FILE *out, const struct attn_view *view, enum attn_grid_kind
         return -1;
     if (grid.n_lines && summary)
         fprintf(out, "<details><summary>%s</summary>\n", summary);
+    if (grid.n_lines && kind == ATTN_GRID_CHECKS)
+        fputs("<p class=\"soft\">The largest error over its bound; below it the grade and the peak "
+              "memory.</p>\n",
+              out);
     if (grid.n_lines)
-        put_grid(out, view, &grid, kind == ATTN_GRID_CHECKS ? &checks : &timings, anchors);
+        put_grid(out, view, &grid, kind == ATTN_GRID_CHECKS ? put_check : put_timing, anchors);
     else if (!summary)
         fputs("<p class=\"soft\">Nothing was timed.</p>\n", out);
     if (grid.n_lines && summary)
@@ -239,14 +209,13 @@ int attn_html_put_skips(FILE *out, const struct attn_view *view)
         return -1;
     if (skips.count)
         fputs("<h2>Skips</h2>\n" ATTN_HTML_FOLD(
-                  "By reason") "<div class=\"wide\"><table>\n<thead><tr><th>reason</th>",
+                  "By reason") "<div class=\"wide\"><table "
+                               "class=\"grid\">\n<thead><tr><th>reason</th>",
               out);
     for (size_t b = 0; skips.count && b < view->n_backends; b++) {
         if (!view->backends[b].counted || !view->backends[b].counts[ATTN_SKIP])
             continue;
-        fputs("<th class=\"n\">", out);
-        attn_put_html(out, view->backends[b].label);
-        fputs("</th>", out);
+        attn_html_put_backend(out, "n", view->backends[b].label);
     }
     fputs(skips.count ? "</tr></thead>\n<tbody>\n" : "", out);
     for (size_t i = 0; i < skips.count; i++) {

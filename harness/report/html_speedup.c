@@ -6,32 +6,16 @@
 #include "report/text.h"
 #include "report/writers.h"
 
-static void put_head(FILE *out, const struct attn_speedup *speedup, const char *first,
-                     const char *heads, int width)
+/* A ratio over its two ends, and of how many cases it is the mean; 0: it is of one. */
+static void put_ratio(FILE *out, double ratio, double low, double high, size_t cases)
 {
-    fprintf(out, "<div class=\"wide\"><table class=\"grid\">\n<thead><tr><th rowspan=\"2\">%s</th>",
-            first);
-    for (size_t c = 0; c < speedup->grid.n_columns; c++) {
-        if (c == speedup->baseline)
-            continue;
-        fprintf(out, "<th class=\"b\" colspan=\"%d\">", width);
-        attn_put_html(out, speedup->view->backends[speedup->grid.columns[c]].label);
-        fputs("</th>", out);
-    }
-    fputs("</tr>\n<tr>", out);
-    for (size_t c = 1; c < speedup->grid.n_columns; c++)
-        fputs(heads, out);
-    fputs("</tr></thead>\n<tbody>\n", out);
-}
-
-/* A ratio over its two ends. */
-static void put_ratio(FILE *out, double ratio, double low, double high)
-{
-    char figure[ATTN_FIGURE_MAX], from[ATTN_FIGURE_MAX], to[ATTN_FIGURE_MAX];
-    char ends[2 * ATTN_FIGURE_MAX + 4] = "";
+    char figure[ATTN_FIGURE_MAX], from[ATTN_FIGURE_MAX], to[ATTN_FIGURE_MAX], mean_of[32] = "";
+    char ends[2 * ATTN_FIGURE_MAX + sizeof mean_of + 4] = "";
+    if (cases)
+        snprintf(mean_of, sizeof mean_of, " (%zu)", cases);
     if (isfinite(high))
-        snprintf(ends, sizeof ends, "%s\xe2\x80\x93%s", attn_figure(low, from),
-                 attn_figure(high, to));
+        snprintf(ends, sizeof ends, "%s\xe2\x80\x93%s%s", attn_figure(low, from),
+                 attn_figure(high, to), mean_of);
     attn_html_put_noted(out, "b", ratio, attn_figure(ratio, figure), ends);
 }
 
@@ -44,8 +28,7 @@ static void put_means(FILE *out, const struct attn_speedup *speedup, const char 
         if (c == speedup->baseline)
             continue;
         struct attn_speedup_mean mean = attn_speedup_mean(speedup, first, end, c);
-        put_ratio(out, mean.mean, mean.least, mean.greatest);
-        fprintf(out, "<td data-v=\"%zu\">%zu</td>", mean.cases, mean.cases);
+        put_ratio(out, mean.mean, mean.least, mean.greatest, mean.cases);
     }
     fputs("</tr>\n", out);
 }
@@ -54,7 +37,7 @@ static void put_groups(FILE *out, const struct attn_speedup *speedup)
 {
     const struct attn_grid *grid = &speedup->grid;
     fputs(ATTN_HTML_FOLD("Means by group"), out);
-    put_head(out, speedup, "cases", "<th class=\"b\">mean</th><th>cases</th>", 2);
+    attn_html_put_grid_head(out, speedup->view, grid, "cases", speedup->baseline);
     for (size_t first = 0, end; first < grid->n_lines; first = end) {
         char group[64];
         const struct attn_grid_line *line = &grid->lines[first];
@@ -71,7 +54,7 @@ static void put_cases(FILE *out, const struct attn_speedup *speedup)
 {
     const struct attn_grid *grid = &speedup->grid;
     fputs("<details><summary>Speed-up by case</summary>\n", out);
-    put_head(out, speedup, "case", "<th class=\"b\">speed-up</th>", 1);
+    attn_html_put_grid_head(out, speedup->view, grid, "case", speedup->baseline);
     for (size_t i = 0; i < grid->n_lines; i++) {
         fputs("<tr>", out);
         attn_html_put_case(out, grid->lines[i].row);
@@ -79,7 +62,7 @@ static void put_cases(FILE *out, const struct attn_speedup *speedup)
             if (c == speedup->baseline)
                 continue;
             struct attn_ratio ratio = attn_speedup_of(speedup, i, c);
-            put_ratio(out, ratio.ratio, ratio.lo, ratio.hi);
+            put_ratio(out, ratio.ratio, ratio.lo, ratio.hi, 0);
         }
         fputs("</tr>\n", out);
     }
@@ -94,7 +77,8 @@ void attn_html_put_speedup(FILE *out, const struct attn_speedup *speedup)
     attn_put_html(out, speedup->view->backends[speedup->grid.columns[speedup->baseline]].label);
     fputs("</h2>\n<p class=\"soft\">Its time divided by the backend's time, hot cache: above 1 the "
           "backend is faster. Geometric mean over the cases in which both were timed, below it the "
-          "least and the greatest; the 95 % interval of a case is below its speed-up.",
+          "least and the greatest and how many these are; the 95 % interval of a case is below its "
+          "speed-up.",
           out);
     fputs(speedup->chosen ? " The baseline is " ATTN_BASELINE_RULE "." : "", out);
     fputs("</p>\n", out);

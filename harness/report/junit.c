@@ -152,7 +152,7 @@ int attn_junit_write(const json_t *records, const char *path, char *why, size_t 
     }
     if (attn_view_create(chosen, NULL, &view, why, size) != 0)
         goto out;
-    FILE *out = open_memstream(&text, &length);
+    FILE *out = attn_text_open(&text, &length);
     if (out)
         attn_junit_put(out, &view);
     if (!out || fclose(out) != 0) {

@@ -108,36 +108,51 @@ static void put_markdown(FILE *out, const struct attn_matrix *matrix)
     }
 }
 
+/* Whether a backend takes no problem at all: on the page it has no column. */
+static bool takes_none(const struct attn_matrix *matrix, size_t b)
+{
+    for (size_t i = 0; i < matrix->n_lines; i++)
+        if (matrix->lines[i].cells[b][0] != '-')
+            return false;
+    return true;
+}
+
 static void put_line(FILE *out, const struct attn_matrix *matrix, size_t i)
 {
     const struct attn_matrix_line *line = &matrix->lines[i];
-    if (attn_matrix_starts_group(matrix, i)) {
-        fprintf(out, "<tr class=\"group\"><th class=\"group\" colspan=\"%zu\"><span>",
-                matrix->n_columns + 2);
-        attn_put_html(out, line->group);
-        fputs("</span></th></tr>\n", out);
-    }
-    fputs("<tr>", out);
-    attn_html_put_cell(out, "case", line->feature);
-    for (size_t b = 0; b < matrix->n_columns; b++)
-        attn_html_put_cell(out, line->cells[b][0] == '-' ? "b skip" : "b", line->cells[b]);
-    fputs("<td class=\"m\"><code>", out);
+    if (attn_matrix_starts_group(matrix, i))
+        attn_html_put_group(out, line->group, matrix->n_columns + 1);
+    fputs("<tr><td class=\"case\">", out);
+    attn_put_html(out, line->feature);
+    fputs("<small>", out);
     attn_put_html(out, line->problem);
-    fputs("</code></td></tr>\n", out);
+    fputs("</small></td>", out);
+    for (size_t b = 0; b < matrix->n_columns; b++)
+        if (!takes_none(matrix, b))
+            attn_html_put_cell(out, line->cells[b][0] == '-' ? "b skip" : "b", line->cells[b]);
+    fputs("</tr>\n", out);
 }
 
 static void put_html(FILE *out, const struct attn_matrix *matrix)
 {
-    fputs("<h2>Support</h2>\n<p class=\"soft\">" HOW
-          "</p>\n" ATTN_HTML_FOLD("By feature") "<div class=\"wide\"><table class=\"grid "
+    const char *between = " None of them is taken by ";
+    fputs("<h2>Support</h2>\n<p class=\"soft\">" HOW, out);
+    for (size_t b = 0; b < matrix->n_columns; b++) {
+        if (!takes_none(matrix, b))
+            continue;
+        fputs(between, out);
+        attn_put_html(out, matrix->labels[b]);
+        fputs(matrix->n_lines ? matrix->lines[0].cells[b] + 1 : "", out); /* the note */
+        between = ", ";
+    }
+    fputs(*between == ',' ? "." : "", out);
+    fputs("</p>\n" ATTN_HTML_FOLD("By feature") "<div class=\"wide\"><table class=\"grid "
                                                 "support\">\n<thead><tr><th>feature</th>",
           out);
-    for (size_t b = 0; b < matrix->n_columns; b++) {
-        fputs("<th class=\"b\">", out);
-        attn_put_html(out, matrix->labels[b]);
-        fputs("</th>", out);
-    }
-    fputs("<th class=\"b\">problem</th></tr></thead>\n<tbody>\n", out);
+    for (size_t b = 0; b < matrix->n_columns; b++)
+        if (!takes_none(matrix, b))
+            attn_html_put_backend(out, "b", matrix->labels[b]);
+    fputs("</tr></thead>\n<tbody>\n", out);
     for (size_t i = 0; i < matrix->n_lines; i++)
         put_line(out, matrix, i);
     fputs("</tbody></table></div>\n<ol class=\"soft\">\n", out);

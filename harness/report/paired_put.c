@@ -67,7 +67,7 @@ static void put_html_line(FILE *out, const struct attn_grid *grid, size_t line)
         double value;
         char text[96];
         const char *words = cell_text(grid, line, best, c, &value, text, sizeof text);
-        attn_html_put_figure(out, "b", value, words);
+        attn_html_put_figure(out, "b ends", value, words);
     }
     fputs("</tr>\n", out);
 }
@@ -80,15 +80,8 @@ int attn_html_put_paired(FILE *out, const struct attn_view *view)
     if (grid.n_lines) {
         fputs("<h2>Ratios to the best backend</h2>\n<p class=\"soft\">" CONVENTION ". ", out);
         put_widths(out, &grid);
-        fputs(".</p>\n<details><summary>Ratios by case</summary>\n<div class=\"wide\"><table "
-              "class=\"grid\">\n<thead><tr><th>case</th>",
-              out);
-        for (size_t c = 0; c < grid.n_columns; c++) {
-            fputs("<th class=\"b\">", out);
-            attn_put_html(out, view->backends[grid.columns[c]].label);
-            fputs("</th>", out);
-        }
-        fputs("</tr></thead>\n<tbody>\n", out);
+        fputs(".</p>\n<details><summary>Ratios by case</summary>\n", out);
+        attn_html_put_grid_head(out, view, &grid, "case", grid.n_columns);
         for (size_t i = 0; i < grid.n_lines; i++)
             put_html_line(out, &grid, i);
         fputs("</tbody></table></div>\n</details>\n", out);

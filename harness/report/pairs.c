@@ -43,6 +43,27 @@ static bool has_backend(const struct attn_view *view, const char *name)
     return false;
 }
 
+/* "avx2" of the label "base_avx2" and the name "base": what --plugin base=FILE calls the backends
+ * of a file that has several. NULL: the label is none of these. */
+static const char *offered_by(const char *label, const char *name)
+{
+    const size_t n = strlen(name);
+    return strncmp(label, name, n) == 0 && label[n] == '_' ? label + n + 1 : NULL;
+}
+
+/* Of one run, A and B: two backends, never a result with itself, or two names of --plugin, whose
+ * backends go in pairs. */
+static bool belong_within(const char *const names[2], const struct attn_view *view,
+                          const struct attn_view_backend *base,
+                          const struct attn_view_backend *next)
+{
+    if (has_backend(view, names[0]) || has_backend(view, names[1]))
+        return is_named(view, base, names[0]) && is_named(view, next, names[1]) &&
+               strcmp(base->label, next->label) != 0;
+    const char *a = offered_by(base->label, names[0]), *b = offered_by(next->label, names[1]);
+    return a && b && strcmp(a, b) == 0 && strcmp(names[0], names[1]) != 0;
+}
+
 /* Whether a base backend is to be held against a new one. A map entry A=B takes A from the base
  * where the base has it, else from the new run; whoever is mapped is paired with no one else. */
 static bool belong(const struct attn_compare_options *options, const struct attn_pairs *pairs,
@@ -50,10 +71,8 @@ static bool belong(const struct attn_compare_options *options, const struct attn
 {
     if (!base->counted || !next->counted)
         return false;
-    if (options->backends[0] && options->backends[1]) /* of one run: not a result with itself */
-        return is_named(&pairs->base, base, options->backends[0]) &&
-               is_named(&pairs->next, next, options->backends[1]) &&
-               strcmp(base->label, next->label) != 0;
+    if (options->backends[0] && options->backends[1])
+        return belong_within(options->backends, &pairs->base, base, next);
     bool mapped = false;
     for (int m = 0; m < options->n_map; m++) {
         const char *from = options->map[m][0], *to = options->map[m][1];
@@ -70,8 +89,8 @@ static bool belong(const struct attn_compare_options *options, const struct attn
     return !mapped && strcmp(base->label, next->label) == 0;
 }
 
-/* Whether any new backend is held against this base one, or the reverse: results of the others are
- * not part of the comparison, not missing from it. */
+/* Whether results of a backend are part of the comparison: it is held against one of the other run,
+ * or that run has none of this name. Then its results are missing there. */
 static bool takes_part(const struct attn_compare_options *options, const struct attn_pairs *pairs,
                        const struct attn_view_backend *backend, bool is_base)
 {
@@ -82,7 +101,7 @@ static bool takes_part(const struct attn_compare_options *options, const struct 
                     : belong(options, pairs, candidate, backend))
             return true;
     }
-    return false;
+    return backend->counted && !options->backends[0] && !has_label(other, backend->label);
 }
 
 static bool same_threads(double a, double b)
@@ -131,13 +150,23 @@ static const struct attn_view_row *partner(const struct attn_compare_options *op
     return untimed;
 }
 
-/* The new result has no time because its one run took longer than --run-limit, and far longer than
- * in the base. Noise and a first touch of memory may double a run of that length, not more. */
-static bool became_too_slow(const struct attn_pair *pair)
+/* Seconds of one run of a result that was not timed because it takes too long; else NAN. */
+static double seconds_of_too_long(const struct attn_view_row *row)
 {
     static const char took[] = "a run took ";
-    return strncmp(pair->next->untimed, took, strlen(took)) == 0 &&
-           1e9 * attn_field_number(pair->next->verify, "seconds") > 2 * pair->base->median;
+    double predicted;
+    if (strncmp(row->untimed, took, strlen(took)) == 0)
+        return attn_field_number(row->verify, "seconds");
+    return sscanf(row->reason, "budget: a run is predicted to take %lf s", &predicted) == 1
+               ? predicted
+               : (double)NAN;
+}
+
+/* The new result has no time because its one run took too long, or would have, and far longer than
+ * in the base. Noise, a first touch of memory or a prediction may double it, not more. */
+static bool became_too_slow(const struct attn_pair *pair)
+{
+    return 1e9 * seconds_of_too_long(pair->next) > 2 * pair->base->median;
 }
 
 static void settle(struct attn_pair *pair, const struct attn_compare_options *options)
@@ -155,7 +184,7 @@ static void settle(struct attn_pair *pair, const struct attn_compare_options *op
                      pair->next->status == ATTN_SUSPECT ||
                      (pair->next->status >= ATTN_CRASH && pair->next->status <= ATTN_ERROR);
         pair->verdict = broke ? ATTN_BROKE : ATTN_ONLY_BASE;
-        pair->reason = slow ? pair->next->untimed : pair->next->reason;
+        pair->reason = slow && *pair->next->untimed ? pair->next->untimed : pair->next->reason;
     }
 }
 

@@ -115,8 +115,12 @@ static int write_data(const struct attn_canvas *canvas, const char *name, struct
     for (size_t t = 0; t < errors->n_types; t++)
         for (size_t b = 0; b < errors->n_backends; b++)
             put_slot(out, lines, canvas->view, t, b, errors);
-    fclose(lines);
-    fprintf(out, "\n\n# type backend worst median cases\n%s", line_text ? line_text : "");
+    if (fclose(lines) != 0) {
+        fclose(out);
+        free(text);
+        return -1;
+    }
+    fprintf(out, "\n\n# type backend worst median cases\n%s", line_text);
     free(line_text);
     return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
 }

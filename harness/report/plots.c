@@ -74,7 +74,7 @@ int attn_plots_draw(const struct attn_canvas *canvas, const char *script_dir,
     int status = attn_gnuplot_run(folder, plot->name, script, ATTN_GNUPLOT_LIMIT_S);
     item->drawn = status == 0;
     plots->stuck = status < 0;
-    plots->broken = plots->broken || status > 0 || (status < 0 && errno == ETIMEDOUT);
+    plots->broken = plots->broken || status > 0 || (status < 0 && errno != ENOENT);
     if (status < 0 && errno == ETIMEDOUT)
         snprintf(note, note_size,
                  "gnuplot did not finish %s within %d s and was killed; no further pictures",

@@ -25,9 +25,10 @@ enum { ATTN_RUN_DAMAGED = -2 };
  * there is nothing to release. */
 int attn_run_read(const char *path, bool salvage, struct attn_run_data *run, char *why,
                   size_t size);
-/* The same without what attn_compare does not read: half of the memory. */
-int attn_run_read_lean(const char *path, bool salvage, struct attn_run_data *run, char *why,
-                       size_t size);
+/* The same without what attn_compare does not read, for little memory. turns: two backends of this
+ * run are to be compared, not the run with another. */
+int attn_run_read_lean(const char *path, bool salvage, bool turns, struct attn_run_data *run,
+                       char *why, size_t size);
 void attn_run_release(struct attn_run_data *run);
 
 struct attn_report_options {

@@ -9,6 +9,7 @@
 #include "report/paired.h"
 #include "report/text.h"
 #include "report/verdict.h"
+#include "results/statistics.h"
 
 enum { INTERVAL_WIDTH = 29 };
 
@@ -85,7 +86,7 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
     if (grid->n_lines == 0)
         return 0;
     struct cell *cells = calloc(grid->n_columns + 1, sizeof *cells);
-    bool marked = false, ranged = false, turns = false;
+    bool marked = false, ranged = false, turns = false, half = false;
     if (!cells)
         return -1;
     fprintf(out, "%-17s%11s%*s%10s%14s\n", "", "hot, median", INTERVAL_WIDTH, "95 % interval",
@@ -99,6 +100,7 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
             cells[n++] = cell_of(view, row);
             marked = marked || row->marked;
             ranged = ranged || (isfinite(row->median) && !isfinite(row->hi));
+            half = half || (cells[n - 1].hot && !cells[n - 1].cold);
         }
         turns = turns || (n > 1 && attn_paired_best(grid, i) < grid->n_columns);
         qsort(cells, n, sizeof *cells, by_time);
@@ -108,12 +110,14 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
     }
     fputs("GFLOP/s: FLOPs, counted as in the operator's OP.md, over the median.\n", out);
     if (turns)
-        fputs("Times and their order are medians of rounds. The verdict goes by runs in turns, "
-              "side by\n"
-              "side: its ratios may differ from those of these times, and are surer.\n",
+        fputs("Times and their order are medians of all samples. The verdict goes by runs in "
+              "turns, side by\n"
+              "side, where there are some: its ratios may differ, and are surer.\n",
               out);
     if (ranged)
         fputs(ATTN_ROUNDS_CONVENTION ".\n", out);
+    if (half)
+        fputs("Cold caches: left out by --cache hot, and for runs of 10 ms or more.\n", out);
     if (marked)
         fputs("*: the harness's own cost is over 1 %.\n", out);
     fputc('\n', out);
@@ -142,6 +146,30 @@ static void put_counts(FILE *out, const struct attn_view *view)
             fprintf(out, "%16s  %s\n", "-", attn_field_text(row->bench, "instructions_reason"));
     }
     fputs(*before ? "\n" : "", out);
+}
+
+/* What a run costs of backends that compute nothing, which no table ranks. Returns 0, or -1. */
+static int add_harness(const struct attn_view *view, struct attn_verdict *verdict)
+{
+    double *times = malloc((view->n_rows + 1) * sizeof *times);
+    if (!times)
+        return -1;
+    for (size_t b = 0; b < view->n_backends; b++) {
+        char text[256], time[ATTN_FIGURE_MAX];
+        size_t n = 0;
+        for (size_t r = 0; r < view->n_rows && !view->backends[b].counted; r++)
+            if (view->rows[r].backend == b && attn_row_timed(&view->rows[r]))
+                times[n++] = view->rows[r].median;
+        if (n == 0)
+            continue;
+        snprintf(text, sizeof text,
+                 "a run of %s, which computes nothing, takes %s (median of %zu %s)",
+                 view->backends[b].label, attn_figure_time(attn_median(times, n), time), n,
+                 n == 1 ? "case" : "cases");
+        attn_verdict_add(verdict, "Harness", text);
+    }
+    free(times);
+    return 0;
 }
 
 /* Where more can be seen. */
@@ -186,7 +214,7 @@ int attn_screen_put(const struct attn_run_data *run, const struct attn_screen *s
         snprintf(why, size, "no memory for the verdict of the run");
     if (result == 0 &&
         (attn_grid_create(&view, kind_of(&view), &grid) || attn_ranking_create(&grid, &ranking) ||
-         attn_verdict_make(run, &view, &ranking, verdict) ||
+         attn_verdict_make(run, &view, &ranking, verdict) || add_harness(&view, verdict) ||
          (screen->rows && put_rows(out, &view, &grid)))) {
         snprintf(why, size, "no memory for the verdict of the run");
         result = -1;

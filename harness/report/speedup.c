@@ -126,8 +126,11 @@ struct attn_ratio attn_row_ratio(const struct attn_view_row *base, const struct 
         return ratio;
     size_t n_base = attn_view_round_medians(base->bench, &base_medians);
     size_t n = attn_view_round_medians(row->bench, &medians);
-    if (n_base && n)
+    if (n_base && n) {
         ratio = attn_ratio_of(medians, n, base_medians, n_base);
+        if (n < ATTN_INTERVAL_ROUNDS || n_base < ATTN_INTERVAL_ROUNDS)
+            ratio = (struct attn_ratio){ratio.ratio, 0, INFINITY, -1, 1};
+    }
     free(base_medians);
     free(medians);
     return ratio;

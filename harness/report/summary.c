@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "report/text.h"
-#include "results/statistics.h"
 
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size)
@@ -88,24 +87,6 @@ double attn_worst_ratio(const struct attn_view *view, size_t backend)
 double attn_worst_grade(const struct attn_view *view, size_t backend)
 {
     return largest(view, backend, "grade");
-}
-
-double attn_median_slack(const struct attn_view *view, size_t backend)
-{
-    double *slacks = malloc((view->n_rows + 1) * sizeof *slacks), median = NAN;
-    size_t n = 0;
-    for (size_t r = 0; slacks && r < view->n_rows; r++) {
-        const struct attn_view_row *row = &view->rows[r];
-        const double slack = attn_field_number(row->verify, "slack");
-        if (row->backend == backend && row->first && isfinite(slack))
-            slacks[n++] = slack;
-    }
-    if (n > 0) {
-        attn_sort_doubles(slacks, n);
-        median = slacks[n / 2];
-    }
-    free(slacks);
-    return median;
 }
 
 size_t attn_verdict_count(const struct attn_view *view, enum attn_status status)

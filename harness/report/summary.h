@@ -30,10 +30,8 @@ bool attn_row_is_trouble(const struct attn_view_row *row);
 /* The largest error over its bound in any case of a backend; NAN if there is none. */
 double attn_worst_ratio(const struct attn_view *view, size_t backend);
 
-/* Of the cases of a backend: the largest error over the bound of the best arithmetic of the type,
- * and the median of the declared bound over that bound. NAN if there is none. */
+/* The largest error over the bound of the best arithmetic of the type. NAN if there is none. */
 double attn_worst_grade(const struct attn_view *view, size_t backend);
-double attn_median_slack(const struct attn_view *view, size_t backend);
 
 /* Number of verdicts of all backends together. */
 size_t attn_verdict_count(const struct attn_view *view, enum attn_status status);

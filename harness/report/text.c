@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,34 +159,8 @@ int attn_file_write(const char *path, const char *text, size_t length, char *why
 char *attn_file_read(const char *path, size_t *length, char *why, size_t size)
 {
     const char *reason;
-    FILE *file = attn_regular_open(path, &reason);
-    char *text = NULL;
-    size_t have = 0, room = 0;
-    if (!file) {
+    char *text = attn_regular_read(path, SIZE_MAX, length, &reason);
+    if (!text)
         snprintf(why, size, "%s: %s", path, reason);
-        return NULL;
-    }
-    for (;;) {
-        if (room - have < 2) {
-            char *more = realloc(text, room += 1 << 16);
-            if (!more)
-                goto fail;
-            text = more;
-        }
-        size_t n = fread(text + have, 1, room - have - 1, file);
-        if (n == 0)
-            break;
-        have += n;
-    }
-    if (ferror(file))
-        goto fail;
-    text[have] = '\0';
-    *length = have;
-    fclose(file);
     return text;
-fail:
-    snprintf(why, size, "%s: %s", path, strerror(errno));
-    free(text);
-    fclose(file);
-    return NULL;
 }

@@ -27,6 +27,12 @@ void attn_put_gnuplot(FILE *out, const char *text);  /* a quoted string of one l
  * columns: the first begins in column `from`, the others are indented by as much. */
 void attn_put_wrapped(FILE *out, const char *text, int from, int columns);
 
+/* A stream into memory, in place of open_memstream: glibc's forgets that a character found no
+ * memory, and its text then lacks some. NULL: no memory. fclose sets the text, NUL-terminated,
+ * which the caller frees, and its length; it fails, and there is no text, where memory was refused.
+ */
+FILE *attn_text_open(char **text, size_t *length);
+
 /* Writes a whole file, in the place of an older one (results/replace.h). Returns 0, or -1 with the
  * reason. */
 int attn_file_write(const char *path, const char *text, size_t length, char *why, size_t size);

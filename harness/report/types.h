@@ -17,6 +17,8 @@ struct attn_view_backend {
     bool counted;       /* false for exactness none: left out of counts, plots, comparisons */
     size_t counts[ATTN_STATUS_COUNT]; /* of distinct cases, by verdict */
     size_t cases;                     /* their sum; 0: in machine.json, but not in this run */
+    double slack; /* of its cases, the median of the declared bound over that of the best
+                   * arithmetic of the type; NAN if there is none */
 };
 
 /* One result: a case on a backend, timed in one cache state or not timed. */

@@ -192,6 +192,27 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
             100 * RATIOS_KNOWN);
 }
 
+/* The first results that are mistrusted, or else wrong or cut short. Returns how many there are. */
+static size_t add_troubles(const struct attn_view *view, bool mistrusted,
+                           struct attn_verdict *verdict)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const struct attn_view_row *row = &view->rows[r];
+        if (!row->first || !attn_row_is_trouble(row) ||
+            (row->status == ATTN_MISTRUSTED) != mistrusted || ++n > FAILURES)
+            continue;
+        say(add(verdict, n > 1        ? ""
+                         : mistrusted ? "Mistrusted"
+                                      : "Failed"),
+            "%s: %s on %s: %s", attn_status_name(row->status), view->backends[row->backend].label,
+            *row->name ? row->name : row->line, row->reason);
+    }
+    if (n > FAILURES)
+        say(add(verdict, ""), "and %zu more", n - FAILURES);
+    return n;
+}
+
 static void add_verdicts(const struct attn_view *view, struct attn_verdict *verdict)
 {
     struct attn_verdict_line *line = add(verdict, "Verified");
@@ -205,19 +226,9 @@ static void add_verdicts(const struct attn_view *view, struct attn_verdict *verd
     }
     if (!*separator)
         say(line, "nothing");
-    size_t failed = 0;
-    for (size_t r = 0; r < view->n_rows; r++) {
-        const struct attn_view_row *row = &view->rows[r];
-        if (!row->first || !attn_row_is_trouble(row) || ++failed > FAILURES)
-            continue;
-        say(add(verdict, failed == 1 ? "Failed" : ""), "%s: %s on %s: %s",
-            attn_status_name(row->status), view->backends[row->backend].label,
-            *row->name ? row->name : row->line, row->reason);
-    }
-    if (failed == 0)
+    if (add_troubles(view, false, verdict) == 0)
         say(add(verdict, "Failed"), "nothing");
-    if (failed > FAILURES)
-        say(add(verdict, ""), "and %zu more", failed - FAILURES);
+    add_troubles(view, true, verdict); /* a pass that proves too little is no failure */
 }
 
 /* "mine 14, yours 12" */

@@ -215,9 +215,6 @@ static void bound_interval(struct attn_view_row *row)
         row->lo = least;
 }
 
-/* An interval of 95 % from fewer rounds is wider than what anybody takes from it: Student's t of 2
- * rounds is 12.7, of 3 it is 4.3. */
-#define INTERVAL_ROUNDS 4
 /* One whose ends are this many times the median, or that part of it, says as little. */
 #define INTERVAL_FACTOR 2
 
@@ -232,7 +229,7 @@ static void judge_interval(struct attn_view_row *row)
         row->greatest = fmax(row->greatest, medians[r]);
     }
     free(medians);
-    if ((row->rounds > 0 && row->rounds < INTERVAL_ROUNDS) ||
+    if ((row->rounds > 0 && row->rounds < ATTN_INTERVAL_ROUNDS) ||
         !(row->hi <= row->median * INTERVAL_FACTOR) || !(row->lo >= row->median / INTERVAL_FACTOR))
         row->lo = row->hi = NAN;
 }
@@ -299,6 +296,27 @@ static int finish_row(struct attn_view_row *row, const struct index *index, cons
     return 0;
 }
 
+/* Sets the slack of each backend. Returns 0, or -1: no memory. */
+static int set_slacks(struct attn_view *view)
+{
+    double *slacks = malloc((view->n_rows + 1) * sizeof *slacks);
+    if (!slacks)
+        return -1;
+    for (size_t b = 0; b < view->n_backends; b++) {
+        size_t n = 0;
+        for (size_t r = 0; r < view->n_rows; r++) {
+            const struct attn_view_row *row = &view->rows[r];
+            const double slack = attn_field_number(row->verify, "slack");
+            if (row->backend == b && row->first && isfinite(slack))
+                slacks[n++] = slack;
+        }
+        attn_sort_doubles(slacks, n);
+        view->backends[b].slack = n ? slacks[n / 2] : (double)NAN;
+    }
+    free(slacks);
+    return 0;
+}
+
 int attn_view_create(const json_t *records, const json_t *machine, struct attn_view *view,
                      char *why, size_t size)
 {
@@ -336,6 +354,8 @@ int attn_view_create(const json_t *records, const json_t *machine, struct attn_v
             fresh.backends[row->backend].cases++;
         }
     }
+    if (set_slacks(&fresh) != 0)
+        goto out;
     *view = fresh;
     why[0] = '\0';
     status = 0;
@@ -389,9 +409,12 @@ const char *attn_row_mark(const struct attn_view_row *row)
     }
 }
 
-/* The median of one round; NAN where the round is empty or holds anything but positive numbers. */
+/* The median of one round, which may be given in its place (lean.h); NAN where the round is empty
+ * or holds anything but positive numbers. */
 static double round_median(const json_t *round)
 {
+    if (json_is_number(round))
+        return positive(json_number_value(round));
     size_t n = json_array_size(round);
     double *values = n ? malloc(n * sizeof *values) : NULL;
     if (n && !values)

@@ -33,6 +33,9 @@ size_t attn_view_round_medians(const json_t *bench, double **medians);
 const char *attn_row_range(const struct attn_view_row *row, const char *to,
                            char text[ATTN_ROUNDS_TEXT]);
 const char *attn_row_rounds(const struct attn_view_row *row, char text[ATTN_ROUNDS_TEXT]);
+/* An interval of 95 % from fewer rounds is wider than what anybody takes from it: Student's t of 2
+ * rounds is 12.7, of 3 it is 4.3. And what disturbs one round easily disturbs two. */
+#define ATTN_INTERVAL_ROUNDS 4
 /* How documents explain that. */
 #define ATTN_ROUNDS_CONVENTION                                                                     \
     "Fewer than 4 rounds, or an interval beyond half or twice the median: the range of round "     \

@@ -40,7 +40,7 @@ static int write_document(enum document kind, const struct attn_report_parts *pa
     char path[4352], *text = NULL;
     size_t length = 0;
     snprintf(path, sizeof path, "%s/%s", out_dir, file_names[kind]);
-    FILE *out = open_memstream(&text, &length);
+    FILE *out = attn_text_open(&text, &length);
     if (!out) {
         snprintf(why, size, "no memory for %s", path);
         return -1;

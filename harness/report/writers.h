@@ -75,6 +75,13 @@ void attn_html_put_figure(FILE *out, const char *class, double value, const char
 /* The same, with the note as a smaller line below, if there is one. */
 void attn_html_put_noted(FILE *out, const char *class, double value, const char *text,
                          const char *note);
+/* Writes <th class="CLASS">LABEL</th> of a backend; lines may break within the label. */
+void attn_html_put_backend(FILE *out, const char *class, const char *label);
+/* Begins the table of a grid, whose first column has this name; a column is left out. */
+void attn_html_put_grid_head(FILE *out, const struct attn_view *view, const struct attn_grid *grid,
+                             const char *first, size_t left_out);
+/* Writes the row that names a group, over so many columns. */
+void attn_html_put_group(FILE *out, const char *name, size_t columns);
 /* Whether an id can be used in a link unescaped. Others are not linked. */
 bool attn_html_anchor(const char *id);
 /* Writes the cell that names a case, with a link to its line in the results. */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "results/field.h"
 #include "synthetic.h"
 
 static const struct attn_compare_options plain = {.margin = 0.03};
@@ -315,6 +316,38 @@ static void slow_beyond_the_limit(void **state)
     }
 }
 
+/* The same, if the run was predicted and not made. With a smaller limit than that of the base it is
+ * no slower. */
+static void slow_beyond_prediction(void **state)
+{
+    (void)state;
+    const char *name = "seqlen_h8_s512_d64";
+    const char *const beyond[] = {"the limit is 1e-06 s", "over 8 times what the fastest takes"};
+    for (size_t i = 0; i < 4; i++) {
+        struct attn_run_data base = quiet(1), next = quiet(2);
+        json_t *timed = find(&next, "bench", "avx2", name);
+        json_t *verify = find(&next, "verify", "avx2", name);
+        const json_t *summary = json_object_get(timed, "time_ns");
+        const double median = 1e-9 * json_number_value(json_object_get(summary, "median"));
+        const bool slower = i >= 2;
+        char why[128];
+        snprintf(why, sizeof why, "budget: a run is predicted to take %.2g s, %s",
+                 median * (slower ? 3 : 1.5), beyond[i % 2]);
+        json_object_set_new(verify, "status", json_string("skip"));
+        json_object_set_new(verify, "reason", json_string(why));
+        drop(&next, timed);
+        json_t *json = compare(&base, &next, &plain, slower ? ATTN_EXIT_REGRESSION : ATTN_EXIT_OK);
+        assert_int_equal(counted(json, slower ? "broke" : "only base"), 1);
+        if (slower) {
+            const json_t *worst = json_array_get(json_object_get(json, "results"), 0);
+            assert_string_equal(json_string_value(json_object_get(worst, "reason")), why);
+        }
+        json_decref(json);
+        attn_run_release(&base);
+        attn_run_release(&next);
+    }
+}
+
 static void nothing_in_common(void **state)
 {
     (void)state;
@@ -354,6 +387,30 @@ static void two_backends_of_one_run(void **state)
     assert_int_equal(counted(json, "only base"), 7); /* refused: causal over S above 256 */
     json_decref(json);
     attn_run_release(&run);
+}
+
+/* A backend that one run does not know is missing there, whatever else both have. */
+static void absent(void **state)
+{
+    (void)state;
+    struct attn_run_data base = quiet(1), next = quiet(2);
+    json_t *backends = json_object_get(next.machine, "backends");
+    for (size_t i = json_array_size(next.records); i-- > 0;)
+        if (strcmp(attn_field_text(json_array_get(next.records, i), "backend"), "avx2") == 0)
+            json_array_remove(next.records, i);
+    for (size_t i = json_array_size(backends); i-- > 0;)
+        if (strcmp(attn_field_text(json_array_get(backends, i), "name"), "avx2") == 0)
+            json_array_remove(backends, i);
+    json_t *json = compare(&base, &next, &plain, ATTN_EXIT_OK);
+    const long missing = counted(json, "only base");
+    assert_true(missing > 30);
+    assert_int_equal(counted(json, "only new"), 0);
+    json_decref(json);
+    json = compare(&next, &base, &plain, ATTN_EXIT_OK);
+    assert_int_equal(counted(json, "only new"), missing);
+    json_decref(json);
+    attn_run_release(&base);
+    attn_run_release(&next);
 }
 
 /* By verdict, the bad ones first, and what one side alone has in a line. */
@@ -429,6 +486,46 @@ static void options_of_one_backend(void **state)
     json_t *json = compare(&run, &run, &options, ATTN_EXIT_NOTHING);
     assert_non_null(strstr(json_string_value(json_object_get(json, "reason")), "the same backend"));
     json_decref(json);
+    attn_run_release(&run);
+}
+
+/* --plugin base=FILE and new=FILE, of a plugin with two backends: each goes with its like. */
+static void plugins_of_several_backends(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"naive", "base_a"}, {"blas", "new_a"}, {"onednn", "base_b"}, {"avx2", "new_b"}};
+    struct attn_run_data run = quiet(1);
+    size_t i, pairs[2] = {0};
+    json_t *record, *result;
+    json_array_foreach(run.records, i, record)
+    {
+        for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+            if (strcmp(json_string_value(json_object_get(record, "backend")), names[n][0]) == 0)
+                json_object_set_new(record, "backend", json_string(names[n][1]));
+    }
+    struct attn_compare_options options = {.margin = 0.03, .backends = {"base", "new"}};
+    json_t *json = compare(&run, &run, &options, ATTN_EXIT_REGRESSION);
+    json_array_foreach(json_object_get(json, "results"), i, result)
+    {
+        const char *base = json_string_value(json_object_get(result, "backend"));
+        const char *next = json_string_value(json_object_get(result, "new_backend"));
+        if (strcmp(json_string_value(json_object_get(result, "verdict")), "only base") == 0)
+            continue;
+        assert_memory_equal(next, "new_", 4);
+        if (strcmp(json_string_value(json_object_get(result, "verdict")), "only new") != 0) {
+            assert_memory_equal(base, "base_", 5);
+            assert_string_equal(base + 5, next + 4);
+        }
+        pairs[next[4] == 'b']++;
+    }
+    assert_true(pairs[0] > 10 && pairs[1] > 10);
+    json_decref(json);
+    static const char *const nothing[][2] = {{"base", "base"}, {"base", "new_a"}, {"base", "nev"}};
+    for (size_t n = 0; n < sizeof nothing / sizeof nothing[0]; n++) {
+        memcpy(options.backends, nothing[n], sizeof nothing[n]);
+        json_decref(compare(&run, &run, &options, ATTN_EXIT_NOTHING));
+    }
     attn_run_release(&run);
 }
 
@@ -528,11 +625,14 @@ int main(void)
         cmocka_unit_test(relative_to_an_anchor),
         cmocka_unit_test(broke_and_missing),
         cmocka_unit_test(slow_beyond_the_limit),
+        cmocka_unit_test(slow_beyond_prediction),
         cmocka_unit_test(not_comparable),
         cmocka_unit_test(nothing_in_common),
         cmocka_unit_test(two_backends_of_one_run),
+        cmocka_unit_test(absent),
         cmocka_unit_test(grouped),
         cmocka_unit_test(options_of_one_backend),
+        cmocka_unit_test(plugins_of_several_backends),
         cmocka_unit_test(mapped_backends),
         cmocka_unit_test(the_table),
         cmocka_unit_test(mutated_records),

@@ -109,8 +109,11 @@ static void sections(void **state)
         char *page = folder_text("index.html"), *text = folder_text("report.md");
         assert_int_equal(folder_count(page, "<h2 id=\"support\">Support</h2>"), there);
         assert_int_equal(folder_count(page, "<li>only &lt;f32&gt; | here</li>"), there);
+        assert_int_equal(folder_count(page, "<th class=\"b\">avx2:<wbr>tile=64</th>"), there);
         assert_int_equal(folder_count(page, "<td class=\"b skip\">- [1,3]</td>"), there);
-        assert_int_equal(folder_count(page, "<code>dk=8 mask=causal sq=4</code>"), there);
+        assert_int_equal(folder_count(page, "causal<small>dk=8 mask=causal sq=4</small>"), there);
+        /* Who takes nothing has no column, and its reason is said. */
+        assert_int_equal(folder_count(page, " None of them is taken by cuda [2]."), there);
         assert_int_equal(folder_count(text, "\n## Support\n"), there);
         assert_int_equal(folder_count(text, "\n1. only &lt;f32\\> \\| here\n"), there);
         free(page);

@@ -56,7 +56,7 @@ struct cell {
 
 static struct cell cell_of(const char *row, const char *backend)
 {
-    struct cell cell;
+    struct cell cell = {0};
     char start[64], *text = folder_text("plots/speedup.dat");
     snprintf(start, sizeof start, "\n%zu %zu ", entry_of("plots/speedup.def.gp", "rows", row),
              entry_of("plots/speedup.def.gp", "names", backend));

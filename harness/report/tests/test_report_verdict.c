@@ -63,6 +63,7 @@ static void the_lines(void **state)
     put(run.records, "verify", "0123456789abcdef", "pass", "");
     put(run.records, "untimed", "0123456789abcdef", "pass", "the time is used up (60 s)");
     put(run.records, "verify", "1123456789abcdef", "skip", "budget: the time is used up (60 s)");
+    put(run.records, "verify", "2123456789abcdef", "mistrusted", "proves too little");
     run.matrix = synthetic_matrix();
     char *text = screen_of(&run, (struct attn_screen){.columns = 90});
     assert_memory_equal(text, "Fastest exact backend", 21);
@@ -75,6 +76,7 @@ static void the_lines(void **state)
     assert_non_null(strstr(line_of(text, "Verified"), " pass, "));
     /* The first of several, with its reason. */
     assert_non_null(strstr(line_of(text, "Failed"), " on "));
+    assert_non_null(strstr(line_of(text, "Mistrusted"), "proves too little"));
     assert_non_null(strstr(line_of(text, "Not timed"), "naive "));
     assert_non_null(strstr(text, "naive 2: the time is used up (60 s)"));
     assert_non_null(strstr(line_of(text, "Left out"), "cuda, which cannot run here"));
@@ -116,9 +118,13 @@ static void ties(void **state)
             const double ns = strcmp(name, "avx2") == 0 || same ? 1e5 : 1.5e5;
             if (!rounds)
                 continue;
-            json_object_set_new(record, "samples_ns",
-                                json_pack("[[f], [f], [f]]", ns, ns + swing * ns, ns - swing * ns));
-            json_object_set_new(json_object_get(record, "time_ns"), "median", json_real(ns));
+            json_object_set_new(
+                record, "samples_ns",
+                json_pack("[[f], [f], [f], [f]]", ns, ns + swing * ns, ns - swing * ns, ns));
+            json_t *time = json_object_get(record, "time_ns");
+            json_object_set_new(time, "median", json_real(ns));
+            json_object_set_new(time, "ci95",
+                                json_pack("[f, f]", ns - swing * ns, ns + swing * ns));
         }
         char *text = screen_of(&run, (struct attn_screen){.columns = 1000});
         assert_int_equal(strstr(text, "a tie of ") != NULL, kind == 1);
@@ -257,7 +263,8 @@ static void rows(void **state)
     run = with_turns(0, 0.001);
     text = screen_of(&run, (struct attn_screen){.rows = true, .columns = 100});
     assert_non_null(strstr(
-        text, "\nTimes and their order are medians of rounds. The verdict goes by runs in turns"));
+        text,
+        "\nTimes and their order are medians of all samples. The verdict goes by runs in turns"));
     free(text);
     attn_run_release(&run);
 }
