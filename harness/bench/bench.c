@@ -19,14 +19,18 @@ static const double peaks_share = 0.25;
 /* Ceilings are measured again after a block if this much time has passed. They take two seconds,
  * and neighbours of a virtual machine can hide what it can do for minutes. */
 static const double ceilings_again_s = 60;
+/* At the end, too, unless they are no older than this. */
+static const double ceilings_fresh_s = 10;
 
-/* A file of JSON that an earlier command has left in the run folder; NULL: there is none. */
+/* The object in a file that an earlier command has left in the run folder; NULL: there is none that
+ * can be read, and it is made again. */
 static json_t *left_there(const struct attn_session *session, const char *name)
 {
-    char path[ATTN_PATH_MAX];
-    return session->earlier && attn_path_join(path, session->folder, name) == 0
-               ? attn_json_load(path, 0, NULL)
-               : NULL;
+    char path[ATTN_PATH_MAX], why[256];
+    json_t *object = NULL;
+    if (session->earlier && attn_path_join(path, session->folder, name) == 0)
+        attn_json_load_object(path, &object, why, sizeof why);
+    return object;
 }
 
 /* Is this the matrix of the session's backends? */
@@ -64,25 +68,28 @@ static double share_of(double until, double share)
 }
 
 /* Before the cases, unless an earlier command has done it: a run that is cut off again and again
- * should spend its time on cases. */
-static void measure_roof(const struct attn_session *session, struct attn_roof *roof)
+ * should spend its time on cases. Returns the time at which they were measured; those of an earlier
+ * command are not fresh. */
+static double measure_roof(const struct attn_session *session, struct attn_roof *roof)
 {
     json_t *machine = left_there(session, "machine.json");
-    if (!attn_roof_restore(roof, json_object_get(machine, "ceilings"))) {
+    const bool restored = attn_roof_restore(roof, json_object_get(machine, "ceilings"));
+    if (!restored) {
         attn_roof_raise(session, roof);
         attn_roof_products(session, roof);
     }
     json_decref(machine);
+    return attn_now() - (restored ? ceilings_fresh_s : 0);
 }
 
 int attn_bench_all(struct attn_session *session, char *why, size_t size)
 {
     size_t n = session->roster.count;
     struct attn_roof roof = {0};
-    double harness_ns = 0, raised = attn_now();
+    double harness_ns = 0;
     if (attn_session_empty(session))
         return attn_machine_write(session, &roof, 0, why, size);
-    measure_roof(session, &roof);
+    double raised = measure_roof(session, &roof);
     struct attn_progress progress;
     /* The seats last through all blocks: they know how fast each backend is. */
     struct attn_seat *seats = calloc(n, sizeof *seats);
@@ -132,7 +139,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     for (size_t b = 0; b < n && seats; b++)
         attn_seat_free(&seats[b]);
     free(seats);
-    if (result == 0 && !attn_interrupted)
+    if (result == 0 && !attn_interrupted && attn_now() - raised > ceilings_fresh_s)
         attn_roof_raise(session, &roof);
     if (result == 0)
         result = attn_machine_write(session, &roof, harness_ns, why, size);

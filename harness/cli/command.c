@@ -299,3 +299,25 @@ enum attn_exit attn_complain(enum attn_exit code, const char *text)
     fprintf(stderr, "attnbench: %s\n", text);
     return code;
 }
+
+enum attn_exit attn_complain_compared(enum attn_exit code, bool live)
+{
+    static const char *const stored[] = {
+        [ATTN_EXIT_NUMERICS] = "exit 3: errors have grown, as said above",
+        [ATTN_EXIT_REGRESSION] = "exit 4: slower, or more memory, as said above",
+        [ATTN_EXIT_INCONCLUSIVE] =
+            "exit 5: a result is unclear; more rounds, or 'compare --live', may tell",
+        [ATTN_EXIT_INCOMPLETE] = ""};
+    static const char *const timed[] = {
+        [ATTN_EXIT_NUMERICS] = "exit 3: a result is wrong, as said above; 'verify' shows where",
+        [ATTN_EXIT_REGRESSION] = "exit 4: slower, measured twice",
+        [ATTN_EXIT_INCONCLUSIVE] =
+            "exit 5: a result is unclear; a larger --pair-time, or less other work, may tell",
+        [ATTN_EXIT_INCOMPLETE] = "exit 6: a worker failed, as said above"};
+    const char *text = code >= ATTN_EXIT_NUMERICS && code <= ATTN_EXIT_INCOMPLETE
+                           ? (live ? timed : stored)[code]
+                           : "";
+    if (*text)
+        attn_complain(code, text);
+    return code;
+}

@@ -93,6 +93,10 @@ void attn_command_help(const struct attn_verb *verb);
 /* Prints one line on stderr, "attnbench: ...", and returns `code`. */
 enum attn_exit attn_complain(enum attn_exit code, const char *text);
 
+/* The last line of a comparison with one of the codes 3 to 5, or 6 where it timed something itself;
+ * nothing for the others, of which something was said. Returns `code`. */
+enum attn_exit attn_complain_compared(enum attn_exit code, bool live);
+
 /* Reads a run, with --salvage as the command says. ATTN_EXIT_OK, or the code of what was complained
  * about. */
 enum attn_exit attn_command_read(const struct attn_command *c, const char *path,

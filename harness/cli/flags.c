@@ -201,8 +201,9 @@ static enum attn_exit name_set(const struct attn_flag *flag, const char *text, c
             n++;
         if (n > none) {
             const char *near = attn_nearest(word, names, count + 2);
-            snprintf(why, size, "--%s: there is no '%s'%s%s%s", flag->name, word,
-                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            snprintf(why, size, "--%s: there is no '%s'; %s%s%s", flag->name, word,
+                     near ? "did you mean '" : "'attnbench list ", near ? near : flag->name,
+                     near ? "'?" : "' names them");
             return ATTN_EXIT_USAGE;
         }
         *set |= n == all ? ~0u : n == none ? 0u : 1u << n;
@@ -354,8 +355,8 @@ const struct attn_flag attn_flags[] = {
     {"out", 'o', "DIR", WORKS | REPORT | NEW_BACKEND | MERGE | IMPORT, take_text, AT(out), 0,
      "where results go"},
     {"plugin", 0, "FILE", WORKS | LIST | DOCTOR | COMPARE | STATEMENT, take_plugin, 0, 0,
-     "a plugin outside the plugin folder (NAME=FILE: call its backend NAME); without -b, only "
-     "plugins named this way take part"},
+     "a plugin outside the plugin folder (NAME=FILE: call its backend NAME, or each of several "
+     "NAME_BACKEND); without -b, only plugins named this way take part"},
     {"suite", 0, "standard|full", WORKS | LIST, take_suite, 0, 0,
      "without CASES: the standard suite (default), or that with the longest sequences and the "
      "largest sizes"},
@@ -445,7 +446,7 @@ const struct attn_flag attn_flags[] = {
      "with --calibrate: end in this time (default 2m)"},
     {"within", 0, "DIR", COMPARE, take_text, AT(within), 0,
      "compare --within RUN A B: two backends of one run, by their turns (--plugin A=FILE of bench "
-     "gives a build its name)"},
+     "gives a build its name; of several backends A_x goes with B_x)"},
     {"backends", 0, "A,B", COMPARE, take_pair, 0, 0, "the same, as compare RUN --backends A,B"},
     {"baseline", 0, "NAME", REPORT | RUN, take_text, AT(report.baseline), 0,
      "report, run: the backend that speed-ups refer to (default: the slowest exact one)"},

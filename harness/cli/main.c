@@ -41,6 +41,13 @@ static void install_handlers(void)
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk */
 }
 
+/* Commands that go on with --resume say so themselves. */
+static void say_interrupted(const struct attn_command *c, enum attn_exit code)
+{
+    if (c->verb->run != attn_verb_bench && c->verb->run != attn_verb_run)
+        attn_complain(code, "interrupted: what there is was printed");
+}
+
 /* Fills closed ones among descriptors 0 to 2, so that no file of ours gets their number, and with
  * it what is printed. They are opened the wrong way round: what is printed to one still fails. */
 static int fill_closed(void)
@@ -71,7 +78,7 @@ int main(int argc, char **argv)
     keep_lines_whole();
     enum attn_exit code = attn_command_parse(argc, argv, &command, why, sizeof why);
     if (code)
-        return attn_complain(code, why);
+        return (int)attn_complain(code, why);
     if (command.version) {
         printf("attnbench " ATTNBENCH_VERSION " (" ATTNBENCH_COMMIT "), " ATTNBENCH_BUILD
                ", " ATTNBENCH_COMPILER "\n");
@@ -82,7 +89,7 @@ int main(int argc, char **argv)
         return argc < 2 ? ATTN_EXIT_USAGE : ATTN_EXIT_OK;
     }
     if (attn_paths_find(&paths, why, sizeof why))
-        return attn_complain(ATTN_EXIT_INTERNAL, why);
+        return (int)attn_complain(ATTN_EXIT_INTERNAL, why);
     install_handlers();
     attn_confine_choose((enum attn_confine)command.confine[0]);
     code = command.verb->run(&command, &paths);
@@ -92,8 +99,9 @@ int main(int argc, char **argv)
         code = attn_complain(ATTN_EXIT_INTERNAL,
                              "no memory for all of the output: it lacks something");
     if (attn_interrupted) {
+        say_interrupted(&command, code);
         signal(attn_interrupted, SIG_DFL);
         raise(attn_interrupted);
     }
-    return code;
+    return (int)code;
 }

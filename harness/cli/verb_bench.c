@@ -45,18 +45,47 @@ static enum attn_exit print_screen(const struct attn_command *c, const struct at
         .fewer = !session->settings.fills || !session->settings.checks,
         .report = report};
     char why[1024], path[ATTN_PATH_MAX];
+    int status = 0;
     if (attn_path_join(path, session->folder, "machine.json") == 0)
-        run.machine = attn_json_load(path, 0, NULL);
-    if (attn_path_join(path, session->folder, "matrix.json") == 0)
-        run.matrix = attn_json_load(path, 0, NULL);
+        status = attn_json_load_object(path, &run.machine, why, sizeof why);
+    if (status == 0 && attn_path_join(path, session->folder, "matrix.json") == 0)
+        status = attn_json_load_object(path, &run.matrix, why, sizeof why);
     snprintf(run.path, sizeof run.path, "%s", session->folder);
     print_troubles(session);
-    const int status = attn_screen_put(&run, &screen, stdout, why, sizeof why);
+    if (status == 0)
+        status = attn_screen_put(&run, &screen, stdout, why, sizeof why);
     json_decref(run.machine);
     json_decref(run.matrix);
     if (status)
         return attn_complain(ATTN_EXIT_INTERNAL, why);
     return ATTN_EXIT_OK;
+}
+
+/* How many cases have no record of any backend. */
+static size_t count_unbegun(const struct attn_session *session)
+{
+    size_t i, n = 0;
+    json_t *record, *begun = json_object();
+    json_array_foreach(session->records, i, record)
+        json_object_set_new(begun, attn_field_text(record, "id"), json_true());
+    for (size_t c = 0; c < session->cases.count; c++) {
+        char id[ATTN_CASE_ID_LEN + 1];
+        attn_case_id(&session->cases.items[c], id);
+        n += !json_object_get(begun, id);
+    }
+    json_decref(begun);
+    return n;
+}
+
+static void say_interrupted(const struct attn_session *session, enum attn_exit code)
+{
+    char line[160], unbegun[80] = "";
+    const size_t n = count_unbegun(session);
+    if (n)
+        snprintf(unbegun, sizeof unbegun, " before %zu of %zu cases were begun", n,
+                 session->cases.count);
+    snprintf(line, sizeof line, "interrupted%s; the same command with --resume goes on", unbegun);
+    attn_complain(code, line);
 }
 
 /* What a command that times ends with: `run` with a report. */
@@ -76,7 +105,7 @@ static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *
     else if (!attn_session_empty(session))
         code = attn_exit_stronger(code, print_screen(c, session, reports ? report : NULL));
     if (attn_interrupted)
-        attn_complain(code, "interrupted; the same command with --resume goes on");
+        say_interrupted(session, code);
     else if (*line)
         attn_complain(code, line);
     return code;

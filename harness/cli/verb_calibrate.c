@@ -11,7 +11,7 @@
 #define PLANTED_OF "ATTNBENCH_SLOWED"
 #define SAME       "slowed"
 #define MORE       "slowed:permille=50"
-_Static_assert((int)(1000 * ATTN_PLANTED_SHARE + 0.5) == 50, "MORE plants another share");
+_Static_assert(ATTN_PLANTED_PERMILLE == 50, "MORE plants another share");
 
 /* A session of A, and of A with or without work on top. Only the folder of the planted plugin is
  * looked into. */
@@ -76,7 +76,7 @@ static enum attn_exit calibrate(const struct attn_command *c, const struct attn_
 {
     const char *const wanted = c->n_backends ? c->backends[0] : NULL;
     if (wanted)
-        snprintf(why, size, "there is no backend '%s'; 'attnbench list' names them", wanted);
+        attn_roster_unknown(roster, wanted, why, size);
     else
         snprintf(why, size, "no backend can do the cases of a calibration");
     for (size_t b = 0; b < roster->count; b++) {

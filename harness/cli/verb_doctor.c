@@ -82,16 +82,20 @@ static void print_all(const json_t *machine, const json_t *backends)
     fflush(stdout);
 }
 
-/* How many findings are of one level. */
-static size_t count_level(const json_t *machine, enum attn_level level)
+/* The findings that --strict does not accept, "governor, steal"; "": there are none. */
+static void list_refused(const json_t *machine, char *text, size_t size)
 {
-    size_t i, n = 0;
+    size_t i, used = 0;
     const json_t *item;
+    *text = '\0';
     json_array_foreach(machine, i, item)
     {
-        n += strcmp(json_string_value(json_object_get(item, "level")), attn_level_name(level)) == 0;
+        const char *level = json_string_value(json_object_get(item, "level"));
+        if (used < size && (!strcmp(level, attn_level_name(ATTN_LEVEL_WARN)) ||
+                            !strcmp(level, attn_level_name(ATTN_LEVEL_FAIL))))
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+                                     json_string_value(json_object_get(item, "what")));
     }
-    return n;
 }
 
 /* Options that only a calibration has; NULL: none is given. */
@@ -144,11 +148,12 @@ enum attn_exit attn_verb_doctor(struct attn_command *c, const struct attn_paths 
             json_object_set(all, "calibration", calibration);
         attn_print_json(all);
     }
-    if (c->settings.strict &&
-        count_level(machine, ATTN_LEVEL_WARN) + count_level(machine, ATTN_LEVEL_FAIL) > 0)
-        code =
-            attn_exit_stronger(code, attn_complain(ATTN_EXIT_INCONCLUSIVE,
-                                                   "exit 5: --strict accepts no WARN and no FAIL"));
+    char refused[512];
+    list_refused(machine, refused, sizeof refused);
+    if (c->settings.strict && *refused) {
+        snprintf(why, sizeof why, "exit 5: %s: --strict accepts no WARN and no FAIL", refused);
+        code = attn_exit_stronger(code, attn_complain(ATTN_EXIT_INCONCLUSIVE, why));
+    }
     json_decref(machine);
     json_decref(backends);
     json_decref(calibration);

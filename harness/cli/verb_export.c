@@ -17,7 +17,7 @@ static enum attn_exit print_export(const struct attn_run_data *run, const char *
     size_t length = 0;
     bool nothing = false;
     int status = -1;
-    FILE *out = open_memstream(&text, &length);
+    FILE *out = attn_text_open(&text, &length);
     if (out)
         status = attn_export_put(out, run, format, &nothing, why, size);
     if (!out || (fclose(out) != 0 && status == 0)) {

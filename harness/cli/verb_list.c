@@ -57,6 +57,11 @@ static enum attn_exit list_backends(struct attn_command *c, const struct attn_pa
         attn_roster_free(&roster);
         return code;
     }
+    if (roster.count == 0)
+        fprintf(stderr,
+                "attnbench: there are no plugins in %s: the component 'plugins' of an installation "
+                "is missing\n",
+                paths->plugins);
     json_t *list = json_array();
     for (size_t b = 0; b < roster.count; b++) {
         const struct attn_backend_info *info = &roster.items[b].info;

@@ -50,9 +50,10 @@ static enum attn_exit take_arguments(struct attn_command *c, char *why, size_t s
 static int compare_all(struct attn_session *session, const struct attn_command *c, json_t *results,
                        struct tally *tally, char *why, size_t size)
 {
-    const struct attn_live_options options = {.margin = c->compare.margin,
-                                              .pair_s = c->pair_s,
-                                              .confine = {c->confine[0], c->confine[1]}};
+    const struct attn_live_options options = {
+        .margin = c->compare.margin,
+        .pair_s = c->pair_s,
+        .confine = {(enum attn_confine)c->confine[0], (enum attn_confine)c->confine[1]}};
     struct attn_live_result *result = malloc(sizeof *result);
     int status = result ? 0 : -1;
     if (status)
@@ -126,6 +127,8 @@ enum attn_exit attn_verb_compare_live(struct attn_command *c, const struct attn_
         print_tally(&tally);
     if (tally.compared == 0 && !attn_interrupted)
         attn_complain(code, "no case was compared");
+    else if (!attn_interrupted)
+        attn_complain_compared(code, true);
 out:
     json_decref(results);
     attn_session_close(&session);

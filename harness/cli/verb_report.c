@@ -8,6 +8,7 @@
 #include "live/cycles.h"
 #include "report/against.h"
 #include "report/report.h"
+#include "report/text.h"
 #include "run/drift.h"
 
 /* Two stored runs were not measured side by side: their times differ by more than the noise in
@@ -18,8 +19,9 @@ enum attn_exit attn_command_read(const struct attn_command *c, const char *path,
                                  struct attn_run_data *run)
 {
     char why[1024], line[sizeof why + 96];
+    const bool turns = c->compare.backends[0];
     const int status = c->verb->run == attn_verb_compare
-                           ? attn_run_read_lean(path, c->salvage, run, why, sizeof why)
+                           ? attn_run_read_lean(path, c->salvage, turns, run, why, sizeof why)
                            : attn_run_read(path, c->salvage, run, why, sizeof why);
     const bool damaged = status == ATTN_RUN_DAMAGED;
     if (status) {
@@ -144,7 +146,7 @@ static int judge_accuracy(const struct attn_command *c, const struct attn_run_da
     struct attn_drift drift;
     size_t length;
     json_t *earlier = attn_drift_passed(base->records);
-    FILE *out = earlier ? open_memstream(lines, &length) : NULL;
+    FILE *out = earlier ? attn_text_open(lines, &length) : NULL;
     int status = out ? attn_drift_judge(earlier, next->records, c->drift, out, &drift) : -1;
     if (out && fclose(out) != 0)
         status = -1;
@@ -218,5 +220,5 @@ enum attn_exit attn_verb_compare(struct attn_command *c, const struct attn_paths
         attn_run_release(&next);
     }
     attn_run_release(&base);
-    return code;
+    return attn_complain_compared(code, false);
 }

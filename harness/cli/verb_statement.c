@@ -95,7 +95,7 @@ static int put_json(FILE *out, const json_t *statement)
 static char *document(int (*put)(FILE *, const json_t *), const json_t *statement, size_t *length)
 {
     char *text = NULL;
-    FILE *out = open_memstream(&text, length);
+    FILE *out = attn_text_open(&text, length);
     const int status = out ? put(out, statement) : -1;
     if (out && fclose(out) == 0 && status == 0)
         return text;

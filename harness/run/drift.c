@@ -6,6 +6,7 @@
  * usual error, so an error is never compared with less than that. */
 #include "run/drift.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,15 @@
 #include "results/field.h"
 #include "results/journal_read.h"
 #include "results/statistics.h"
+#include "results/status.h"
 #include "run/paths.h"
 
-/* A verdict that passed, with a figure. */
+/* A verdict that passed, or of an approximate backend, with a figure. */
 static bool passed(const json_t *record)
 {
-    const char *status = attn_field_text(record, "status");
-    return !strcmp(attn_field_text(record, "type"), "verify") &&
-           (!strcmp(status, "pass") || !strcmp(status, "mistrusted")) &&
+    const int status = attn_status_parse(attn_field_text(record, "status"));
+    return !strcmp(attn_field_text(record, "type"), "verify") && status >= 0 &&
+           attn_status_holds((enum attn_status)status) &&
            json_is_number(json_object_get(record, "max_ratio"));
 }
 
@@ -77,68 +79,106 @@ json_t *attn_drift_read(const char *path, char *why, size_t size)
     return NULL;
 }
 
-/* The median of errors over bounds, for this backend in this type. `scratch` has room for one
- * number per earlier record. */
-static double usual(const json_t *earlier, const json_t *like, double *scratch)
+/* What is looked up: the last matching record of an earlier run, since one that was continued may
+ * hold two, and the usual error of a backend in a type, once it was asked for. */
+struct earlier {
+    const json_t *records;
+    json_t *last, *usual; /* by key_of: a record, a number */
+    double *scratch;      /* room for one number per record */
+};
+
+/* The id of a case or its type, with the backend, its options and threads; to be freed. */
+static char *key_of(const json_t *record, const char *of_case)
+{
+    char *key = NULL;
+    const int length =
+        asprintf(&key, "%s\n%s\n%s\n%" JSON_INTEGER_FORMAT, attn_field_text(record, of_case),
+                 attn_field_text(record, "backend"), attn_field_text(record, "options"),
+                 json_integer_value(json_object_get(record, "threads")));
+    return length < 0 ? NULL : key;
+}
+
+/* Returns -1: no memory. */
+static int index_last(struct earlier *earlier)
+{
+    size_t i;
+    json_t *record;
+    json_array_foreach(earlier->records, i, record)
+    {
+        char *key = key_of(record, "id");
+        const int status = key ? json_object_set(earlier->last, key, record) : -1;
+        free(key);
+        if (status)
+            return -1;
+    }
+    return 0;
+}
+
+/* The median of errors over bounds, for this backend in this type. NULL: no memory. */
+static const json_t *usual(struct earlier *earlier, const json_t *like)
 {
     size_t i, n = 0;
     json_t *record;
-    json_array_foreach(earlier, i, record)
-    {
-        if (same_backend(record, like) && same_type(record, like))
-            scratch[n++] = ratio_of(record);
+    char *key = key_of(like, "sizes.dtype");
+    if (key && !json_object_get(earlier->usual, key)) {
+        json_array_foreach(earlier->records, i, record)
+        {
+            if (same_backend(record, like) && same_type(record, like))
+                earlier->scratch[n++] = ratio_of(record);
+        }
+        attn_sort_doubles(earlier->scratch, n);
+        json_object_set_new(earlier->usual, key, json_real(n ? earlier->scratch[n / 2] : 0));
     }
-    attn_sort_doubles(scratch, n);
-    return n ? scratch[n / 2] : 0;
-}
-
-/* The last matching record: a run that was continued may hold two. */
-static const json_t *counterpart(const json_t *earlier, const json_t *of)
-{
-    size_t i;
-    json_t *record;
-    const json_t *found = NULL;
-    json_array_foreach(earlier, i, record)
-    {
-        if (!strcmp(attn_field_text(record, "id"), attn_field_text(of, "id")) &&
-            same_backend(record, of))
-            found = record;
-    }
+    const json_t *found = key ? json_object_get(earlier->usual, key) : NULL;
+    free(key);
     return found;
 }
 
-int attn_drift_judge(const json_t *earlier, const json_t *records, double factor, FILE *out,
+/* Returns -1: no memory. */
+static int judge_one(struct earlier *earlier, const json_t *record, double factor, FILE *out,
                      struct attn_drift *drift)
 {
-    double *scratch = calloc(json_array_size(earlier) + 1, sizeof *scratch);
+    char *key = key_of(record, "id");
+    if (!key)
+        return -1;
+    const json_t *before = json_object_get(earlier->last, key);
+    free(key);
+    drift->compared++;
+    drift->unmatched += !before;
+    const double now = ratio_of(record), was = ratio_of(before);
+    if (!before || now <= factor * was)
+        return 0;
+    const json_t *floor = usual(earlier, record);
+    if (!floor)
+        return -1;
+    const double least = fmax(was, json_real_value(floor));
+    if (now <= factor * least)
+        return 0;
+    drift->drifted++;
+    fprintf(out,
+            "drift: %s on %s: the error was %.3g of its bound and is %.3g now, more than %g "
+            "times %.3g\n",
+            attn_field_text(record, "backend"), attn_field_text(record, "case"), was, now, factor,
+            least);
+    return 0;
+}
+
+int attn_drift_judge(const json_t *records_before, const json_t *records, double factor, FILE *out,
+                     struct attn_drift *drift)
+{
+    struct earlier earlier = {records_before, json_object(), json_object(),
+                              calloc(json_array_size(records_before) + 1, sizeof(double))};
+    int status = earlier.scratch && earlier.last && earlier.usual ? index_last(&earlier) : -1;
     size_t i;
     json_t *record;
     *drift = (struct attn_drift){0};
-    if (!scratch)
-        return -1;
     json_array_foreach(records, i, record)
     {
-        if (!passed(record))
-            continue;
-        drift->compared++;
-        const json_t *before = counterpart(earlier, record);
-        if (!before) {
-            drift->unmatched++;
-            continue;
-        }
-        const double now = ratio_of(record), was = ratio_of(before);
-        if (now <= factor * was)
-            continue;
-        const double floor = usual(earlier, record, scratch);
-        if (now <= factor * floor)
-            continue;
-        drift->drifted++;
-        fprintf(out,
-                "drift: %s on %s: the error was %.3g of its bound and is %.3g now, more than %g "
-                "times %.3g\n",
-                attn_field_text(record, "backend"), attn_field_text(record, "case"), was, now,
-                factor, was > floor ? was : floor);
+        if (status == 0 && passed(record))
+            status = judge_one(&earlier, record, factor, out, drift);
     }
-    free(scratch);
-    return 0;
+    json_decref(earlier.last);
+    json_decref(earlier.usual);
+    free(earlier.scratch);
+    return status;
 }

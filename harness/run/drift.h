@@ -10,7 +10,8 @@
 #define ATTN_DRIFT_FACTOR 2.0
 
 struct attn_drift {
-    /* results that passed; of these, those without a counterpart, and those that got worse */
+    /* results that passed or are approximate; of these, those without a counterpart, and those that
+     * got worse */
     int compared, unmatched, drifted;
 };
 

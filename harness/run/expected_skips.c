@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "case/case.h"
 #include "case/regular.h"
@@ -47,6 +48,36 @@ static int load_skips(const char *path, struct attn_skip **skips, size_t *n, cha
     return result;
 }
 
+/* That of an adapter of the plugin `python` which lies in a folder of the user's. */
+static int load_beside_adapter(const char *backend, struct attn_skip **skips, size_t *n, char *why,
+                               size_t size)
+{
+    char path[ATTN_PATH_MAX + 64], *rest = NULL;
+    const char *folders = getenv("ATTNBENCH_PYTHON_ADAPTERS");
+    char *list = strdup(folders ? folders : "");
+    if (!list) {
+        snprintf(why, size, "no memory for the expected skips of %s", backend);
+        return -1;
+    }
+    int result = 0;
+    for (char *folder = strtok_r(list, ":", &rest); folder; folder = strtok_r(NULL, ":", &rest)) {
+        snprintf(path, sizeof path, "%.*s/%s.py", ATTN_PATH_MAX - 1, folder, backend);
+        if (access(path, F_OK))
+            continue;
+        snprintf(path, sizeof path, "%.*s/%s.skips", ATTN_PATH_MAX - 1, folder, backend);
+        result = load_skips(path, skips, n, why, size);
+        break; /* the first file of a name counts */
+    }
+    free(list);
+    return result;
+}
+
+bool attn_expected_skips_of_adapter(const char *plugin)
+{
+    const char *slash = strrchr(plugin, '/');
+    return strcmp(slash ? slash + 1 : plugin, "python.so") == 0;
+}
+
 int attn_expected_skips_load(const char *plugin, const char *backend, struct attn_skip **skips,
                              size_t *n, char *why, size_t size)
 {
@@ -58,7 +89,11 @@ int attn_expected_skips_load(const char *plugin, const char *backend, struct att
     if (load_skips(path, skips, n, why, size))
         return -1;
     snprintf(path, sizeof path, "%.*s/%s.skips", stem, plugin, backend);
-    return load_skips(path, skips, n, why, size);
+    if (load_skips(path, skips, n, why, size))
+        return -1;
+    return attn_expected_skips_of_adapter(plugin)
+               ? load_beside_adapter(backend, skips, n, why, size)
+               : 0;
 }
 
 const char *attn_expected_skip(const struct attn_skip *skips, size_t n, const char *case_name)

@@ -112,17 +112,21 @@ static json_t *backends_json(const struct attn_roster *roster)
     for (size_t b = 0; b < roster->count; b++) {
         const struct attn_contestant *c = &roster->items[b];
         const char *slash = strrchr(c->plugin, '/');
-        char hash[SHA256_DIGEST_STRING_LENGTH] = "";
+        char hash[SHA256_DIGEST_STRING_LENGTH] = "", source[SHA256_DIGEST_STRING_LENGTH] = "";
         if (c->missing || !SHA256File(c->plugin, hash))
             hash[0] = '\0';
+        if (!*c->source || !SHA256File(c->source, source))
+            source[0] = '\0';
         json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b}",
-                            "name", c->info.name, "offered", c->offered, "plugin",
-                            slash ? slash + 1 : c->plugin, "plugin_sha256", hash, "version",
-                            c->info.version, "description", c->info.description, "options",
-                            c->options, "exactness", attn_exactness_name(c->info.exactness),
-                            "available", c->info.available, "reason", c->info.reason, "device",
-                            c->info.device == 1, "asked", c->asked, "named", c->named));
+            list,
+            json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s, s:s, s:s, s:s, s:b, s:s, s:b, s:b, s:b}",
+                      "name", c->info.name, "offered", c->offered, "plugin",
+                      slash ? slash + 1 : c->plugin, "plugin_sha256", hash, "source_sha256",
+                      *source ? source : NULL, "version", c->info.version, "description",
+                      c->info.description, "options", c->options, "exactness",
+                      attn_exactness_name(c->info.exactness), "available", c->info.available,
+                      "reason", c->info.reason, "device", c->info.device == 1, "asked", c->asked,
+                      "named", c->named));
     }
     return list;
 }

@@ -260,6 +260,8 @@ static double passed_on(const struct attn_results *results, const struct attn_pl
     const struct attn_tensor *b_o = attn_tensor_find(p, ATTN_B_O);
     const double weight = fabs(results->inner->sources[at->c].weight);
     double size = fabs(value) + (b_o ? fabs(ref_load(b_o, &at->c)) : 0);
+    if (isinf(e))
+        return e;
     if (p->flags & ATTN_FLAG_RESIDUAL)
         size += fabs(ref_load(attn_tensor_find(p, ATTN_X_Q), at->at));
     size *= 1.01; /* the true values are larger by the errors of value and its storage */

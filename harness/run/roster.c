@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "case/case.h"
@@ -84,16 +85,15 @@ static int rename_backend(struct attn_contestant *c, bool only)
     return n < (int)sizeof c->info.name ? 0 : -1;
 }
 
-/* Looks the backend up in ATTNBENCH_TARGETS, lines of NAME=TARGET. The Python package sets it: a
- * rerun of a function is "attnbench verify TARGET", which makes the backend again. */
-static void find_target(struct attn_contestant *c)
+/* What a variable, lines of NAME=TEXT, says of a backend. The Python package sets two for its
+ * functions: a rerun of one is "attnbench verify TARGET", which makes the backend again. */
+static void look_up(const char *variable, const char *name, char text[ATTN_PATH_MAX])
 {
-    const size_t n = strlen(c->info.name);
-    for (const char *line = getenv("ATTNBENCH_TARGETS"); line; line = strchr(line, '\n')) {
+    const size_t n = strlen(name);
+    for (const char *line = getenv(variable); line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, c->info.name, n) == 0 && line[n] == '=')
-            snprintf(c->target, sizeof c->target, "%.*s", (int)strcspn(line + n + 1, "\n"),
-                     line + n + 1);
+        if (strncmp(line, name, n) == 0 && line[n] == '=')
+            snprintf(text, ATTN_PATH_MAX, "%.*s", (int)strcspn(line + n + 1, "\n"), line + n + 1);
     }
 }
 
@@ -160,7 +160,8 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
         *c = next;
         snprintf(c->plugin, sizeof c->plugin, "%s", path);
         memcpy(c->worker, worker, sizeof worker);
-        find_target(c);
+        look_up("ATTNBENCH_TARGETS", c->info.name, c->target);
+        look_up("ATTNBENCH_SOURCES", c->info.name, c->source);
         if (attn_expected_skips_load(c->plugin, c->offered, &c->skips, &c->n_skips, why, size))
             goto out;
     }
@@ -263,16 +264,55 @@ static int add_missing(const char *folder, struct attn_roster *roster, char *why
     return result;
 }
 
-static void unknown(const struct attn_roster *roster, const char *name, char *why, size_t size)
+/* The backends of the plugin that --plugin or its file's name calls `name`: "two_avx2, two_amx". */
+static void offered_by(const struct attn_roster *roster, const char *name, char *text, size_t size)
+{
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; i < roster->count && used < size; i++) {
+        const struct attn_contestant *c = &roster->items[i];
+        char stem[ATTN_PATH_MAX];
+        stem_of(c->plugin, stem, sizeof stem);
+        if (!c->missing && strcmp(*c->label ? c->label : stem, name) == 0)
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", c->info.name);
+    }
+}
+
+/* Adapters in Python come from these folders. One that is not there has no backends. */
+static void note_lost_folder(char *why, size_t size)
+{
+    const size_t used = strlen(why);
+    char folder[ATTN_PATH_MAX];
+    struct stat about;
+    for (const char *list = getenv("ATTNBENCH_PYTHON_ADAPTERS"); list && *list;
+         list += *list == ':') {
+        snprintf(folder, sizeof folder, "%.*s", (int)strcspn(list, ":"), list);
+        list += strcspn(list, ":");
+        if (*folder && (stat(folder, &about) || !S_ISDIR(about.st_mode))) {
+            snprintf(why + used, size - used, "; '%s' of ATTNBENCH_PYTHON_ADAPTERS is no folder",
+                     folder);
+            return;
+        }
+    }
+}
+
+void attn_roster_unknown(const struct attn_roster *roster, const char *name, char *why, size_t size)
 {
     const char *names[MAX_CONTESTANTS];
+    char offered[256];
     for (size_t i = 0; i < roster->count; i++)
         names[i] = roster->items[i].info.name;
+    offered_by(roster, name, offered, sizeof offered);
     const char *near = attn_nearest(name, names, roster->count);
-    if (near)
+    if (*offered)
+        snprintf(why, size, "there is no backend '%s'; the plugin '%s' offers %s", name, name,
+                 offered);
+    else if (near)
         snprintf(why, size, "there is no backend '%s'; did you mean '%s'?", name, near);
     else
         snprintf(why, size, "there is no backend '%s'; 'attnbench list backends' names them", name);
+    note_lost_folder(why, size);
 }
 
 /* Does the backend accept the options? Only its plugin can tell, so a worker is asked. Anything
@@ -336,7 +376,7 @@ static int choose(struct attn_roster *roster, const struct attn_roster_wish *wis
         snprintf(name, sizeof name, "%.*s", (int)length, wish->backends[w]);
         const struct attn_contestant *from = find(roster, name);
         if (!from)
-            unknown(roster, name, why, size);
+            attn_roster_unknown(roster, name, why, size);
         if (!from || enter(&chosen, from, colon ? colon + 1 : "", why, size) ||
             check_options(wish, &chosen.items[chosen.count - 1], why, size)) {
             attn_roster_free(&chosen);

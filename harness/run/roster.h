@@ -18,6 +18,7 @@ struct attn_contestant {
     char label[32];                /* NAME of --plugin NAME=FILE; "": none */
     char offered[32];              /* what the plugin calls it; info.name is its name here */
     char target[ATTN_PATH_MAX];    /* ATTNBENCH_TARGETS: what a rerun calls it; "": nothing else */
+    char source[ATTN_PATH_MAX];    /* ATTNBENCH_SOURCES: the file of a function; "": none */
     char options[512];             /* as given with -b; "": none */
     bool missing;                  /* left out of this build; there is no plugin to start */
     enum attn_status lost;         /* crash, timeout or oom as its plugin was loaded; else pass */
@@ -63,6 +64,11 @@ struct attn_roster_wish {
  * out of memory while it was loaded, ATTN_EXIT_USAGE for any other error. */
 enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct attn_roster_wish *wish,
                                 struct attn_roster *roster, char *why, size_t size);
+
+/* Says that there is no backend of this name, and which the plugin of this name offers, or which
+ * backend has almost this name. */
+void attn_roster_unknown(const struct attn_roster *roster, const char *name, char *why,
+                         size_t size);
 void attn_roster_free(struct attn_roster *roster);
 
 #endif

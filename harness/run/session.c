@@ -56,6 +56,8 @@ static enum attn_exit claim_of(enum attn_status status, bool harmless, bool stri
         return ATTN_EXIT_NUMERICS;
     case ATTN_MISTRUSTED:
         return strict ? ATTN_EXIT_NUMERICS : ATTN_EXIT_OK;
+    case ATTN_APPROX: /* it was measured, and not judged */
+        return strict ? ATTN_EXIT_INCONCLUSIVE : ATTN_EXIT_OK;
     case ATTN_SKIP:
         return harmless ? ATTN_EXIT_OK : ATTN_EXIT_NUMERICS;
     case ATTN_CRASH:

@@ -113,6 +113,13 @@ static int add_argument(const char *text, struct attn_case_list *list, char *why
         return add_pack(text, list, why, size);
     if (strchr(text, '='))
         return attn_case_parse_line(text, strlen(text), NULL, 0, list, why, size);
+    if (strstr(text, ".py::") || ends_with(text, ".py")) {
+        snprintf(why, size,
+                 "'%s' is Python: the Python package knows functions, as FILE.py::FUNCTION (pip "
+                 "install its wheel, or python -m attnbench)",
+                 text);
+        return -1;
+    }
     snprintf(why, size,
              "'%s' is not a .cases file, a .safetensors pack, a folder of these or a case line "
              "(key=value ...)",

@@ -109,6 +109,14 @@ static bool refuses_unknowns(struct attn_seat *seat, const struct attn_instance 
     return outcome.status == ATTN_PASS;
 }
 
+/* Is a refusal of a problem, or of its operands, no fault: on a list, or not of the suite. */
+static bool may_refuse(const struct attn_seat *seat, const struct attn_entry *entry)
+{
+    return !attn_suite_is_standard(seat->session->paths, entry->c) ||
+           attn_expected_skip(entry->contestant->skips, entry->contestant->n_skips,
+                              entry->c->name) != NULL;
+}
+
 void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
                        struct attn_judge *judge, struct attn_entry *entry)
 {
@@ -123,9 +131,7 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         outcome = attn_worker_supports(seat->worker, instance);
         attn_seat_after(seat, &outcome);
         if (outcome.status == ATTN_SKIP)
-            entry->harmless = !attn_suite_is_standard(seat->session->paths, entry->c) ||
-                              attn_expected_skip(entry->contestant->skips,
-                                                 entry->contestant->n_skips, entry->c->name);
+            entry->harmless = may_refuse(seat, entry);
     }
     if (outcome.status != ATTN_PASS) {
         attn_judgement_set(&entry->verdict, outcome.status, outcome.reason);
@@ -139,6 +145,8 @@ void attn_verify_entry(struct attn_seat *seat, struct attn_instance *instance,
         return;
     }
     attn_verify_placement(seat, instance, judge, ATTN_PLACE_END, entry, &entry->verdict);
+    if (entry->verdict.status == ATTN_SKIP)
+        entry->harmless = may_refuse(seat, entry);
     if (entry->verdict.rows_checked > 0)
         attn_judge_grade(judge, &entry->verdict);
     entry->end_done = true;

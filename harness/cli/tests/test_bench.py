@@ -77,6 +77,13 @@ class Bench(Case):
         self.assertEqual([r["type"] for r in records_of(self.path("run/results.ndjson"))],
                          ["verify"])
 
+    def test_a_first_run_that_is_slow_costs_no_cold_figure(self):
+        # Runs of 10 ms and more have none.
+        self.expect(0, "bench", "--plugin", broken("slow"), "-b", "test:when=first", *QUICK[:-2],
+                    "-o", self.path("run"), "s=8 dk=8")
+        found = {r["cache"] for r in records_of(self.path("run/results.ndjson")) if r["type"] == "bench"}
+        self.assertEqual(found, {"hot", "cold"})
+
     def test_a_rate_above_the_roof_is_no_figure(self):
         done = self.expect(3, "bench", "--plugin", broken("shortcut"), *QUICK, "-o", self.path("run"),
                            "sq=1024 sk=1024 d=64 fill=zeros")
@@ -100,23 +107,34 @@ class Bench(Case):
         with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
             self.assertNotIn("bench", [json.loads(line)["type"] for line in file])
 
-    @staticmethod
-    def has_round(results):
-        if not os.path.exists(results):
-            return False
-        with open(results, encoding="utf-8") as file:
-            return '"type":"round"' in file.read()
-
-    def test_ctrl_c_shows_what_there_is(self):
+    def interrupted(self, when, *words):
+        """Exit code, stdout, stderr of a bench into `run`, interrupted at its first record of this type."""
         results = self.path("run/results.ndjson")
-        with subprocess.Popen([PROGRAM, "bench", "-b", "naive", "--rounds", "1000", "--cache", "hot",
-                               "-o", self.path("run"), SMALL], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True) as program:
-            while not self.has_round(results):
+        with subprocess.Popen([PROGRAM, "bench", "-b", "naive", "--cache", "hot", "-o", self.path("run"), *words],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
+            while True:
+                if os.path.exists(results):
+                    with open(results, encoding="utf-8") as file:
+                        if f'"type":"{when}"' in file.read():
+                            break
                 time.sleep(0.01)
             program.send_signal(signal.SIGINT)
             said, errors = program.communicate(timeout=60)
-        self.assertEqual(program.returncode, -signal.SIGINT)
+        return program.returncode, said, errors
+
+    def test_ctrl_c_counts_what_was_not_begun(self):
+        sizes = ",".join(str(s) for s in range(1, 501))
+        code, _, errors = self.interrupted("verify", f"h=1 s={sizes} d=8")
+        self.assertEqual(code, -signal.SIGINT)
+        begun = re.search(r"interrupted before (\d+) of 500 cases were begun; the same command with --resume", errors)
+        with open(self.path("run/results.ndjson"), encoding="utf-8") as file:
+            ids = {record["id"] for record in map(json.loads, file) if "id" in record}
+        self.assertEqual(int(begun.group(1)), 500 - len(ids))
+
+    def test_ctrl_c_shows_what_there_is(self):
+        results = self.path("run/results.ndjson")
+        code, said, errors = self.interrupted("round", "--rounds", "1000", SMALL)
+        self.assertEqual(code, -signal.SIGINT)
         self.assertRegex(said, r"\n  naive +[\d.]+ .s ")
         self.assertIn("interrupted; the same command with --resume goes on", errors)
         self.assertRegex(said, r"\nCut off +1 timings have fewer rounds")
@@ -139,13 +157,7 @@ class Bench(Case):
             self.assertNotIn("Cut off", file.read())
 
     def test_ctrl_c_before_the_first_round_says_what_is_not_timed(self):
-        with subprocess.Popen([PROGRAM, "bench", "-b", "naive", "--rounds", "1000", "--cache", "hot",
-                               "--run-limit", "0", "-o", self.path("run"), SMALL, "s=1024 h=4 d=64"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as program:
-            while not self.has_round(self.path("run/results.ndjson")):
-                time.sleep(0.01)
-            program.send_signal(signal.SIGINT)
-            said, _ = program.communicate(timeout=60)
+        _, said, _ = self.interrupted("round", "--rounds", "1000", "--run-limit", "0", SMALL, "s=1024 h=4 d=64")
         self.assertRegex(said, r"Not timed +naive 1: interrupted|Cut off +2 timings")
 
     @staticmethod

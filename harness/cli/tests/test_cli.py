@@ -2,6 +2,9 @@
 """The command line as a user sees it: verbs, messages, exit codes.
 
     test_cli.py BUILD_DIR [unittest options]
+
+With ATTNBENCH_TEST_SHARE=n one in n of these tests and of those in other files beside this one runs,
+drawn by ATTNBENCH_TEST_SEED.
 """
 import atexit
 import binascii
@@ -65,6 +68,9 @@ def rewrite(path, change):
 
 class Case(unittest.TestCase):
     def setUp(self):
+        drawn = binascii.crc32((os.environ.get("ATTNBENCH_TEST_SEED", "") + self.id()).encode())
+        if drawn % int(os.environ.get("ATTNBENCH_TEST_SHARE", "1")):
+            self.skipTest("not drawn")
         self.folder = tempfile.mkdtemp(prefix="attnbench-test-")
         self.addCleanup(shutil.rmtree, self.folder)
 
@@ -125,7 +131,26 @@ class Help(Case):
         self.assertIn("did you mean '--threads'", self.expect(2, "verify", "--thraeds", "2").stderr)
         self.assertIn("did you mean 'naive'", self.expect(2, "verify", "-b", "naiv", SMALL).stderr)
         self.assertIn("did you mean 'dtype'", self.expect(2, "verify", SMALL + " dtpe=f32").stderr)
+        for words in ("fills", "checks"):
+            self.assertIn(f"--{words}: there is no 'nonsense'; 'attnbench list {words}' names them\n",
+                          self.expect(2, "verify", f"--{words}", "nonsense", SMALL).stderr)
         self.assertIn("does not belong to 'list'", self.expect(2, "list", "--rounds", "3").stderr)
+
+    def test_functions_of_python_are_for_the_package(self):
+        for word in ("test_mine.py::mine", "/no/such/mine.py"):
+            self.assertEqual(self.expect(2, "verify", word, SMALL).stderr,
+                             f"attnbench: '{word}' is Python: the Python package knows functions, as "
+                             "FILE.py::FUNCTION (pip install its wheel, or python -m attnbench)\n")
+
+    def test_a_lost_folder_of_adapters_is_said(self):
+        for folder in (self.path("nowhere"), PROGRAM):
+            done = self.expect(2, "verify", "-b", "my_kernel", SMALL,
+                               env={"ATTNBENCH_PYTHON_ADAPTERS": f"{self.folder}::{folder}"})
+            self.assertIn("there is no backend 'my_kernel'; 'attnbench list backends' names them; "
+                          f"'{folder}' of ATTNBENCH_PYTHON_ADAPTERS is no folder\n", done.stderr)
+        done = self.expect(2, "verify", "-b", "my_kernel", SMALL,
+                           env={"ATTNBENCH_PYTHON_ADAPTERS": self.folder})
+        self.assertNotIn("ATTNBENCH_PYTHON_ADAPTERS", done.stderr)
 
     def test_bad_values_are_refused(self):
         for option in (["--threads", "0"], ["--threads", "x"], ["--budget", "10q"],
@@ -153,7 +178,13 @@ class Help(Case):
         self.expect(3, *shlex.split(rerun))
         # One of several backends; and a path that only looks like a name.
         self.expect(0, "verify", "--plugin", "two=" + broken("twins"), "-b", "two_test:tile=4", PLAIN)
-        self.expect(2, "verify", "--plugin", "two=" + broken("twins"), "-b", "two", PLAIN)
+        done = self.expect(2, "verify", "--plugin", "two=" + broken("twins"), "-b", "two", PLAIN)
+        self.assertIn("no backend 'two'; the plugin 'two' offers two_test, two_other\n", done.stderr)
+        done = self.expect(2, "compare", "--live", "--plugin", "two=" + broken("twins"), "two",
+                           "naive", PLAIN)
+        self.assertIn("the plugin 'two' offers two_test, two_other\n", done.stderr)
+        done = self.expect(2, "verify", "--plugin", broken("twins"), "-b", "twins", PLAIN)
+        self.assertIn("the plugin 'twins' offers test, other\n", done.stderr)
         copy = os.path.join(self.folder, "a=b.so")
         shutil.copy(broken("good"), copy)
         self.expect(0, "verify", "--plugin", copy, PLAIN)
@@ -161,6 +192,16 @@ class Help(Case):
 
 
 class List(Case):
+    def test_an_installation_without_plugins_says_so(self):
+        os.makedirs(self.path("bin"))
+        shutil.copy(PROGRAM, self.path("bin"))
+        os.makedirs(self.path("lib/attnbench"))
+        shutil.copy(os.path.join(BUILD, "lib/attnbench/attnbench-worker"), self.path("lib/attnbench"))
+        done = subprocess.run([self.path("bin/attnbench"), "list"], capture_output=True, text=True, check=True)
+        folder = self.path("lib/attnbench")
+        self.assertEqual((done.stdout, done.stderr), ("", f"attnbench: there are no plugins in {folder}: the "
+                                                      "component 'plugins' of an installation is missing\n"))
+
     def test_backends(self):
         listed = json.loads(self.expect(0, "list", "--json").stdout)
         by_name = {item["name"]: item for item in listed}
@@ -554,12 +595,31 @@ class Verify(Case):
                 self.assertEqual(program.returncode, -number)
             self.assertEqual(records_of(self.path(number.name + "/results.ndjson")), [])
 
+    def test_a_command_without_resume_says_that_it_was_interrupted(self):
+        with subprocess.Popen([PROGRAM, "verify", "--plugin", broken("hang"), PLAIN, "-o",
+                               self.path("run")], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True) as program:
+            log = self.path("run/workers.log")
+            while not (os.path.exists(log) and os.path.getsize(log)):
+                time.sleep(0.01)
+            program.send_signal(signal.SIGINT)
+            said = program.communicate(timeout=30)[1]
+            self.assertEqual(program.returncode, -signal.SIGINT)
+        self.assertTrue(said.endswith("attnbench: interrupted: what there is was printed\n"), said)
+
     def test_an_unlisted_refusal_of_the_standard_suite_fails(self):
         done = self.expect(3, "verify", "--plugin", broken("good"), "--filter", "smoke_*",
                            "--fills", "none", "--checks", "none")
         self.assertIn("in no list of expected skips", done.stdout)
         self.assertRegex(done.stderr, r"exit 3: .*\d+ refusals are not listed in good.skips, beside the "
                          r"plugin; allow them with a line such as '\*: only plain f32 attention'\n$")
+
+    def test_refused_operands_are_listed_like_refused_problems(self):
+        what = ("verify", "--plugin", broken("picky"), "--fills", "none", "--checks", "none")
+        for cases, listed in ((("--filter", "smoke_dense"), False), ((PLAIN,), True)):
+            done = attnbench(*what, *cases)
+            self.assertIn("not these operands", done.stdout)
+            self.assertEqual("in no list of expected skips" not in done.stdout, listed)
 
     def test_a_hang_is_a_timeout(self):
         done = self.expect(6, "verify", "--plugin", broken("hang"), "--timeout", "1s", PLAIN)
@@ -597,6 +657,24 @@ class Verify(Case):
         self.expect(0, "verify", "--plugin", "x=" + os.path.join(plugins, "simd.so"), "--checks",
                     "none", "--fills", "none", PLAIN)
         self.expect(0, "verify", "op=mha hq=2 s=9 dk=8 residual=1")  # nobody asked for one of them
+
+    def test_what_computes_nothing_is_timed_not_verified(self):
+        for strict in ((), ("--strict",)):
+            self.assertTrue(self.expect(7, "verify", *strict, "-b", "null", PLAIN).stderr.endswith(
+                "null was checked on nothing; it computes nothing, so it can be timed, not verified\n"))
+        done = self.expect(0, "bench", "-b", "null", *QUICK, "-o", self.path("run"), PLAIN)
+        self.assertRegex(done.stdout, r"Harness +a run of null, which computes nothing, takes [\d.]+ ns")
+        # One that crashed was checked on that.
+        for verb in ("verify", "bench"):
+            done = self.expect(6, verb, "--plugin", broken("crash_none"), "-b", "none", PLAIN)
+            self.assertIn("exit 6: 1 crash; 'rerun' above repeats", done.stderr)
+
+    def test_strict_takes_approximate_results_beside_a_baseline_only(self):
+        what = ("verify", "--plugin", broken("approx_before"), "-b", "test:reads=inside", PLAIN)
+        self.expect(0, *what, "-o", self.path("run"))
+        self.assertTrue(self.expect(5, *what, "--strict").stderr.endswith(
+            "exit 5: 1 approx: measured, not judged, which --strict accepts only from verify --baseline\n"))
+        self.expect(0, *what, "--strict", "--baseline", self.path("run"))
 
     def test_every_exit_says_why(self):
         for code, plugin, said in ((3, "read_past", "1 fail; 'rerun' above repeats it"),
@@ -671,6 +749,13 @@ class Doctor(Case):
         for what in ("cpu", "governor", "turbo", "smt", "huge pages", "cpu pressure", "steal",
                      "timer", "counters", "gpu clocks"):
             self.assertRegex(shown, r"(?m)^(OK|WARN|FAIL|unknown) +%s +\S" % what)
+
+    def test_strict_names_what_it_does_not_accept(self):
+        done = self.expect(5, "doctor", "--strict", "--json", env={"PATH": self.folder})
+        bad = [item["what"] for item in json.loads(done.stdout)["machine"] if item["level"] in ("WARN", "FAIL")]
+        self.assertLessEqual({"gnuplot", "valgrind"}, set(bad))
+        self.assertEqual(done.stderr,
+                         f"attnbench: exit 5: {', '.join(bad)}: --strict accepts no WARN and no FAIL\n")
 
 
 if __name__ == "__main__":

@@ -107,6 +107,20 @@ class Export(Case):
                                                "bencher")).values():
             self.assertEqual(list(measures["latency"]), ["value"])
 
+    def test_names_are_as_long_as_bencher_takes_them(self):
+        """One that is longer would cost the whole file there."""
+        for form in ("bencher", "github-action-benchmark", "google-benchmark"):
+            for more, by_id in ((0, False), (1, True)):
+                case = "x" * (1024 - len("naive//hot") + more)
+                run = self.run_folder(f"{form}{more}", change=lambda record, case=case: record.update(
+                    {k: {"case": case, "name": ""}[k] for k in ("case", "name") if k in record}))
+                exported = json.loads(self.export(run, form))
+                if form != "bencher":
+                    exported = {e["name"]: e for e in (exported if isinstance(exported, list)
+                                                       else exported["benchmarks"])}
+                name, = exported
+                self.assertRegex(name, "^naive/[0-9a-f]{16}/hot$" if by_id else "^naive/x{1014}/hot$")
+
     def test_junit_and_csv_are_those_of_the_report(self):
         run, _ = self.both()
         self.expect(0, "report", run)

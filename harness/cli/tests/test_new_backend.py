@@ -24,6 +24,8 @@ class NewBackend(Case):
             subprocess.run(shlex.split(line) + warnings, check=True)
         words = shlex.split(lines[-1])
         environment = dict(word.split("=") for word in words[:words.index("attnbench")])
+        if language == "python":
+            environment["ATTNBENCH_PYTHON_BACKENDS"] = name
         return words[words.index("attnbench") + 1:], environment
 
     def test_every_language_makes_a_backend_that_passes_and_refuses(self):
@@ -37,8 +39,6 @@ class NewBackend(Case):
                 if language == "python" and not self.has_numpy():
                     continue
                 command, environment = self.make(language, name)
-                if language == "python":
-                    environment["ATTNBENCH_PYTHON_BACKENDS"] = name
                 done = self.expect(0, *command, *taken, *refused, "--json", env=environment)
                 statuses = [r["status"] for r in map(json.loads, done.stdout.splitlines())]
                 if language == "python":  # 0 / 0 in the row without keys
@@ -55,12 +55,18 @@ class NewBackend(Case):
         return any(item["name"] == "numpy" and item["available"] for item in listed)
 
     def test_what_it_refuses_is_listed(self):
-        command, _ = self.make()
         # In the standard suite a refusal that is on no list fails the run; the skeleton has a list.
-        suite = [*command, "--filter", "smoke_*", "--fills", "none", "--checks", "none"]
-        self.expect(0, *suite)
-        os.remove(self.path("mine/mine.skips"))
-        self.assertIn("refusals are not listed in mine.skips", self.expect(3, *suite).stderr)
+        for language, name in (("c", "in_c"), ("python", "in_python")):
+            with self.subTest(language):
+                if language == "python" and not self.has_numpy():
+                    continue
+                command, environment = self.make(language, name)
+                suite = [*command, "--filter", "smoke_*", "--fills", "none", "--checks", "none"]
+                self.expect(0, *suite, env=environment)
+                os.remove(self.path(f"{name}/{name}.skips"))
+                self.assertIn(f"refusals are not listed in {name}.skips, beside the "
+                              f"{'adapter' if language == 'python' else 'plugin'};",
+                              self.expect(3, *suite, env=environment).stderr)
 
     def test_names_that_are_taken_or_bad(self):
         self.make()

@@ -21,8 +21,9 @@ class Compare(Case):
         """Rounds that differ by a thousandth, whatever this machine did. turns: ratios by turns."""
         def change(record):
             if record["type"] == "bench":
-                record["samples_ns"] = [[factor * SPEED[record["backend"]] * (1 + 0.001 * i)]
-                                        for i in range(len(record["samples_ns"]))]
+                median = factor * SPEED[record["backend"]]
+                record["samples_ns"] = [[median * (1 + 0.001 * i)] for i in range(-2, 3)]
+                record["time_ns"].update(median=median, ci95=[0.99 * median, 1.01 * median])
                 record["live"] = turns and {
                     "paired": {"anchor": "naive", "anchor_options": ""},
                     "in_rounds": [{"round": i, "ratio": turns[record["backend"]] * (1 + 0.001 * i),
@@ -34,7 +35,8 @@ class Compare(Case):
         done = self.expect(0, "compare", run, "--backends", "naive,avx2", "--json")
         result = json.loads(done.stdout)["results"][0]
         self.assertEqual((result["verdict"], round(result["ratio"], 6)), ("faster", 0.333333))
-        self.expect(4, "compare", run, "--backends", "avx2,naive")
+        self.assertEqual("attnbench: exit 4: slower, or more memory, as said above\n",
+                         self.expect(4, "compare", run, "--backends", "avx2,naive").stderr)
         # What took turns is compared by its turns, as the report of the run does.
         run = self.run_of("turns", turns={"naive": 1.0, "avx2": 0.5})
         done = self.expect(0, "compare", run, "--backends", "naive,avx2", "--json")

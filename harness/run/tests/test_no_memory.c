@@ -201,7 +201,7 @@ static int load_roster(char *why, size_t size)
     snprintf(paths.worker, sizeof paths.worker, "%s", worker_path);
     snprintf(paths.plugins, sizeof paths.plugins, "%s", plugins);
     const struct attn_roster_wish wish = {.backends = wanted, .n_backends = 2};
-    const int status = attn_roster_load(&paths, &wish, &roster, why, size);
+    const int status = (int)attn_roster_load(&paths, &wish, &roster, why, size);
     if (status == ATTN_EXIT_OK && (roster.count != 2 || roster.items[0].n_skips != 1))
         fail_msg("%zu backends, %zu skips of the first, and no word of it", roster.count,
                  roster.items[0].n_skips);
