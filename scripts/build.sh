@@ -4,14 +4,16 @@
 #
 #   scripts/build.sh [--with-peers] [--with-cuda] [--fast-tier] [--no-tests] [--install-only] [PRESET]
 #
-# PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz. --with-peers brings PyTorch and
+# PRESET: release (default), debug, asan-ubsan, tsan, coverage, fuzz, clang. --with-peers brings PyTorch and
 # transformers for their backends, 1.4 GB; without it the peers in Python are NumPy and ONNX Runtime.
 # --with-cuda brings nvcc for the CUDA backend where there is none, 0.3 GB. --fast-tier leaves out what
 # the fast tier of the tests does not need (tests labelled full, CUDA kernels), but for kernels that are
-# there already. --no-tests builds the program and its backends only, and installs nothing for tests.
+# there already. --no-tests builds the program and its backends only, and installs nothing for tests;
+# CUDA kernels, which take minutes to compile, only with --with-cuda or where a GPU is.
 # --install-only neither configures nor builds.
 # ATTNBENCH_NO_INSTALL=1 installs nothing and builds with what is there.
 set -euo pipefail
+case " $* " in *' -h '* | *' --help '*) exec sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
 cd "$(dirname "$0")/.."
 peers=0 cuda=0 full=ON build=1 tests=1 configured=ON
 while [[ ${1:-} == --* ]]; do
@@ -37,7 +39,7 @@ packages=(build-essential cmake ninja-build pkg-config git ca-certificates
 [ "$tests" = 0 ] || [ "$full" = OFF ] || packages+=(lintian) # for the test `package`
 # For the test `paper`. Ubuntu's package is not one of Debian's kind.
 [ "$tests" = 0 ] || [ "$full" = OFF ] || ! grep -qx ID=debian "$release" || packages+=(chromium)
-if [ "$preset" = fuzz ]; then
+if [ "$preset" = fuzz ] || [ "$preset" = clang ]; then
     packages+=(clang libclang-rt-14-dev)
     # Ubuntu 24.04's clang is 18. In 22.04 the libraries are in a package that clang depends on.
     ! grep -qx 'VERSION_ID="24.04"' "$release" 2>/dev/null || packages[-1]=libclang-rt-18-dev
@@ -276,6 +278,9 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
         missing "no packs of ONNX's cases: their test is left out"
 fi
 [ "$build" = 1 ] || exit 0
+if [ "$tests$cuda" = 00 ] && [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
+    full=OFF
+fi
 # A tree that somebody has built for use stays whole.
 [ "$preset" != release ] || [ ! -e build/backends/cuda/kernels_f32.fatbin ] || full=ON
 [ ! -x .deps/venv/bin/cmake ] || PATH=$PWD/.deps/venv/bin:$PATH

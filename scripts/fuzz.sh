@@ -8,6 +8,7 @@
 # What libFuzzer finds on its way stays in build-fuzz/corpus; an input that breaks something is left
 # there, too, and its path is printed.
 set -euo pipefail
+case " $* " in *' -h '* | *' --help '*) exec sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
 targets=("${@:2}")

@@ -23,14 +23,18 @@ install(FILES ${made}/attnbench-config.cmake ${made}/attnbench-config-version.cm
 install(FILES ${made}/attnbench.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY harness/include/attnbench DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT attnbench)
-# What the author of a backend reads: how one is written, and the bound that it has to meet. Links
-# lead into the source tree, so only their words are installed.
-foreach(guide backends/README.md reference/BOUND.md)
+# Guides whose links lead to parts of the source tree that are not installed: only their words are.
+foreach(pair backends/README.md:${CMAKE_INSTALL_DOCDIR} reference/BOUND.md:${CMAKE_INSTALL_DOCDIR}
+             reports/README.md:${ATTNBENCH_SHARE_DIR}/reports
+             scripts/cluster/README.md:${ATTNBENCH_SHARE_DIR}/cluster)
+    string(REPLACE ":" ";" pair ${pair})
+    list(GET pair 0 guide)
+    list(GET pair 1 destination)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${guide})
     file(READ ${guide} text)
-    string(REGEX REPLACE "\\[([^]\n]+)\\]\\([^):\n]+\\)" "\\1" text "${text}")
+    string(REGEX REPLACE "\\[([^]\n]+)\\]\\([^):#\n][^):\n]*\\)" "\\1" text "${text}")
     file(WRITE ${made}/${guide} "${text}")
-    install(FILES ${made}/${guide} DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT attnbench)
+    install(FILES ${made}/${guide} DESTINATION ${destination} COMPONENT attnbench)
 endforeach()
 if(ATTNBENCH_WHEEL)
     # Of the libraries that a wheel has inside, as Debian ships their licences.

@@ -7,10 +7,8 @@
 # Ends in a verdict of some fifteen lines (--rows: every timing) and leaves
 # results/DATE/report/index.html; the exit code is attnbench's.
 set -euo pipefail
+case " $* " in *' -h '* | *' --help '*) exec sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
 cd "$(dirname "$0")/.."
-# Kernels of a GPU take minutes to compile: not where there is none to run them.
-gpu=(--fast-tier)
-[ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ] || gpu=()
-scripts/build.sh --no-tests "${gpu[@]}" release
+scripts/build.sh --no-tests release
 run=results/$(date -u +%Y%m%d-%H%M%S)
 build/bin/attnbench run -o "$run" --budget 9m --run-limit 1s "$@"

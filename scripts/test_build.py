@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What build.sh says where something is missing: in a copy of scripts/, with programs made up for each
-test. Nothing is installed, configured or built.
+"""What build.sh says where something is missing, and the scripts of their arguments: in a copy of scripts/,
+with programs made up for each test. Nothing is installed, configured or built.
 
     test_build.py [unittest options]
 """
@@ -118,6 +118,44 @@ class Build(unittest.TestCase):
         lines = self.said()
         self.assertIn("CMake 0.1 GB", self.one(lines, "into .deps, from PyPI"))
         self.one(lines, "no CMake 3.25 (pip of")
+
+    def test_kernels_of_a_gpu_are_not_for_those_who_want_the_program_alone(self):
+        given = os.path.join(self.tree, "given")
+        self.program("cmake", f'#!/bin/sh\necho cmake version 3.25.1\necho "$*" >>{given}\n')
+        self.program("pkg-config", "#!/bin/sh\n")
+        has_gpu = any(os.path.exists("/dev/" + name) for name in ("nvidiactl", "dxg"))
+        for options, full in (([], True), (["--no-tests"], has_gpu),
+                              (["--no-tests", "--with-cuda"], True), (["--fast-tier"], False),
+                              (["--no-tests", "--fast-tier", "--with-cuda"], False)):
+            subprocess.run([os.path.join(self.tree, "scripts/build.sh"), *options], check=True,
+                           env={"PATH": os.path.join(self.tree, "bin"), "ATTNBENCH_NO_INSTALL": "1"},
+                           stdout=subprocess.DEVNULL)
+            with open(given, encoding="ascii") as file:
+                configured = [line for line in file if "--preset release -D" in line]
+            self.assertIn(f"-DATTNBENCH_FULL={'ON' if full else 'OFF'}", configured[-1], options)
+
+    def script(self, name, *words):
+        return subprocess.run([os.path.join(self.tree, "scripts", name), *words], text=True, cwd=self.tree,
+                              env={"PATH": os.path.join(self.tree, "bin")}, capture_output=True, check=False)
+
+    def test_help_is_the_head_of_a_script(self):
+        """Before anything is done: no program but sed is there to do it with."""
+        for tool in set(TOOLS) - {"bash", "env", "sed"}:
+            os.remove(os.path.join(self.tree, "bin", tool))
+        for name in ("build.sh", "coverage.sh", "fuzz.sh", "gpu.sh", "run.sh", "test.sh", "wheel.sh"):
+            with open(os.path.join(SCRIPTS, name), encoding="ascii") as file:
+                head = file.read().split("\nset -euo pipefail\n")[0].splitlines()[2:]
+            for words in (["-h"], ["--help"], ["--fast-tier", "--help"]):
+                done = self.script(name, *words)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), (name, words))
+                self.assertEqual(["# " + line if line else "#" for line in done.stdout.splitlines()], head)
+            self.assertRegex(done.stdout, f"^{name} - [^$]*\n  scripts/{name} ")
+
+    def test_an_unknown_argument_is_no_tier_of_tests(self):
+        for words in (["--ful"], ["release"], ["--full", "--fast"]):
+            done = self.script("test.sh", *words)
+            self.assertEqual((done.returncode, done.stderr),
+                             (2, f"test: no argument '{words[-1]}' (--help says which there are)\n"))
 
 
 if __name__ == "__main__":

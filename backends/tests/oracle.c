@@ -181,7 +181,7 @@ double test_oracle_row(const struct attn_problem *p, int64_t b, int64_t h, int64
             continue;
         }
         weights[j] = broken ? NAN : exp(weights[j] - max) / sum;
-        if ((p->flags & ATTN_FLAG_DROPOUT) && !test_at(keep, (int64_t[]){b, h, i, j}))
+        if ((p->flags & ATTN_FLAG_DROPOUT) && test_at(keep, (int64_t[]){b, h, i, j}) == 0)
             continue;
         for (int64_t c = 0; c < p->dv; c++)
             out[c] += weights[j] / (1 - p->dropout_p) * value(p, b, h / (p->hq / p->hkv), j, c);

@@ -172,7 +172,7 @@ void test_check(const struct test_spec *spec, const struct test_problem *made)
                 double *out = heads + h * p->dv;
                 double lse = test_oracle_row(p, b, h, i, out, weights);
                 check_head_row(spec, p, (int64_t[]){b, h, i}, out, weights, lse);
-                if (head_mask && !test_at(head_mask, &h))
+                if (head_mask && test_at(head_mask, &h) == 0)
                     memset(out, 0, (size_t)p->dv * sizeof(*out));
             }
             if (p->op == ATTN_OP_MHA)

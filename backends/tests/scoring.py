@@ -3,6 +3,7 @@
 of the program on a backend with a bug, the rules of the field, packs, and lines of a matrix."""
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
@@ -12,6 +13,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts"))
 import make_textbook  # noqa: E402  (writes packs)
 
 make_textbook.FORMAT["BF16"] = "H"
+random.seed(os.environ.get("ATTNBENCH_TEST_SEED"))  # None: another one in each run
 
 RULES = {"allclose": "allclose 1e-2", "nmse": "ggml NMSE 5e-4", "flashinfer": "flashinfer-bench",
          "flash2x": "FlashAttention 2x", "onednn": "oneDNN SDPA"}
@@ -28,6 +30,12 @@ def complaint(record, may_skip):
             "beyond the range of the declared types" in record["reason"]):
         return []
     return [f"{record['backend']} is {status}: {record['reason']}\n    {record['repro']}"]
+
+
+def share(items, n):
+    """One in n of them and at least one, from a random one on; all where n is 1."""
+    items = list(items)
+    return items[random.randrange(min(n, len(items))) if items else 0::n]
 
 
 class Program:

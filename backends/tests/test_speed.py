@@ -51,6 +51,12 @@ def bench(folder, backends, cases, *options):
         return [record for record in map(json.loads, file) if record["type"] == "bench"]
 
 
+def least(record):
+    """The shortest time of a run: of the rounds, or of the turns, whose clock is the processor's."""
+    live = record["live"] or {}
+    return min([record["time_ns"]["min"], *([live["low_ns"]["value"]] if "low_ns" in live else [])])
+
+
 class Run(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="attnbench-speed-")
@@ -74,7 +80,7 @@ class Speed(Run):
         rungs = self.rungs()
         rivals = [name for name in ("naive", "blas") if name in self.available()]
         records = bench(self.folder.name, [*rungs, "null", *rivals], CASES, "--rounds", "3")
-        best = {(r["backend"], r["name"]): r["time_ns"]["min"] for r in records}
+        best = {(r["backend"], r["name"]): least(r) for r in records}
         for rung in rungs:
             for case in (line.split(":")[0] for line in CASES):
                 for rival, factor in (("naive", 3.0), ("blas", 1.0)):
@@ -92,7 +98,7 @@ class Speed(Run):
         if "naive" not in self.available():
             self.skipTest("naive is not built")
         records = bench(self.folder.name, [*rungs, "naive"], cases, *options)
-        best = {(r["backend"], r["name"]): r["time_ns"]["min"] for r in records}
+        best = {(r["backend"], r["name"]): least(r) for r in records}
         for rung in rungs:
             for case in (line.split(":")[0] for line in cases):
                 ratio = best["naive", case] / best[rung, case]

@@ -87,13 +87,20 @@ class Install(unittest.TestCase):
         self.assertEqual(os.listdir(os.path.join(self.prefix, "bin")), ["attnbench"])
 
     def test_guides_have_no_link_that_leads_nowhere(self):
-        folder = os.path.join(self.prefix, "share/doc/attnbench")
-        for guide, words in (("README.md", "`backend.h` is the manual"), ("BOUND.md", "bound")):
-            with open(os.path.join(folder, guide), encoding="utf-8") as file:
-                text = file.read()
-            self.assertIn(words, text)
-            for target in re.findall(r"\]\(([^):#\s]+)", text):
-                self.assertTrue(os.path.exists(os.path.join(folder, target)), target)
+        texts = {}
+        for root, _, names in os.walk(self.prefix):
+            for name in [name for name in names if name.endswith(".md")]:
+                guide = os.path.join(root, name)
+                with open(guide, encoding="utf-8") as file:
+                    text = texts[os.path.relpath(guide, self.prefix)] = file.read()
+                for target in re.findall(r"\]\(([^):#\s]+)[)#\s]", text):
+                    self.assertTrue(os.path.exists(os.path.join(root, target)), (guide, target))
+        for guide, words in (("doc/attnbench/README.md", "`backend.h` is the manual"),
+                             ("doc/attnbench/BOUND.md", "bound"),
+                             ("attnbench/cases/README.md", "](encoder/README.md)"),
+                             ("attnbench/reports/README.md", "(field `approximation`)"),
+                             ("attnbench/cluster/README.md", "`--shard`, harness/cli")):
+            self.assertIn(words, texts["share/" + guide])
 
     def test_no_file_knows_where_it_was_built_or_staged(self):
         for root, _, files in os.walk(self.prefix):

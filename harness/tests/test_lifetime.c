@@ -103,6 +103,9 @@ static void test_hang(void **state)
 static void test_fork(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* with a second thread a worker gets no pid namespace, so the child would stay */
+#endif
     assert_int_equal(truncate(attempt_log, 0), 0);
     expect(verify_plugin(PLUGIN("fork"), ATTN_PLACE_END), ATTN_PASS, "");
     assert_true(*logged_name());

@@ -3,6 +3,7 @@
 """score.py - does `attnbench verify` find every planted bug.
 
     score.py BUILD_DIR            every bug in f32, one of each class in bf16: is it found
+    score.py BUILD_DIR --share 3  a random third of these, and of the cases for what is right
     score.py BUILD_DIR --full     every bug in every type, with each fill alone: what finds it;
                                   the result must be MATRIX.md
     score.py BUILD_DIR --write    the same, and writes MATRIX.md
@@ -21,7 +22,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
 from scoring import (FOUND, LETTER, RULES, Program, complaint, keep_matrix,  # noqa: E402
-                     letters, make_textbook, rounded, verdict_line)
+                     letters, make_textbook, rounded, share, verdict_line)
 
 OUTPUTS = ["out", "lse", "weights", "memory", "fresh", "crash"]
 RACES = (71, 72)  # which fills see them is a matter of timing
@@ -97,16 +98,19 @@ def threads_of(case):
     return 2 if case.startswith("threads") else 1
 
 
-def accept_correct(suite):
-    """Every correct backend on every case, with all fills. Returns complaints."""
+def accept_correct(suite, wanted, n):
+    """The code without a bug on the cases of the wanted bugs, and every backend on one in n cases, with all
+    fills. Returns complaints."""
     complaints = []
     for dtype, cases in suite.cases.items():
+        needed = {case for bug, bug_type in wanted if bug_type == dtype for case in bug.cases}
+        shared = share(cases, n)
         for threads in (1, 2):
-            lines = {n: w for n, w in cases.items() if threads_of(n) == threads}
-            if not lines:
-                continue
-            path = suite.file(f"correct_{dtype}_{threads}", lines)
-            for backend in ("mutant:bug=none", None):
+            for backend, names in (("mutant:bug=none", needed), (None, shared)):
+                lines = {name: cases[name] for name in names if threads_of(name) == threads}
+                if not lines:
+                    continue
+                path = suite.file(f"correct_{dtype}_{threads}", lines)
                 _, records = suite.verify(backend, path, threads)
                 for r in records:
                     complaints += complaint(r, may_skip=True)
@@ -163,7 +167,8 @@ class Score:
                       if crashed or any(rule not in line["accepted"] for line in plain)}
 
 
-def score_all(suite, bugs, full):
+def mutants_of(bugs, full):
+    """Bugs with their types."""
     wanted, classes = [], set()
     for bug in bugs:
         for dtype in bug.types:
@@ -171,8 +176,7 @@ def score_all(suite, bugs, full):
             if full or dtype == bug.types[0] or first:
                 wanted.append((bug, dtype))
         classes.add(bug.number)
-    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(lambda w: Score(suite, *w, full), wanted))
+    return wanted
 
 
 # ---- the matrix ----
@@ -212,6 +216,7 @@ def matrix(bugs, scores, fills):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
+    parser.add_argument("--share", type=int, default=1)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--bug", action="append", help="these alone, with what finds them")
@@ -220,9 +225,11 @@ def main():
     bugs = read_bugs()
     with tempfile.TemporaryDirectory(prefix="attnbench-mutants-") as folder:
         suite = Suite(args.build, folder)
-        complaints = accept_correct(suite)
         chosen = [b for b in bugs if not args.bug or b.name in args.bug]
-        scores = score_all(suite, chosen, full)
+        wanted = share(mutants_of(chosen, full), args.share)
+        complaints = accept_correct(suite, wanted, args.share)
+        with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+            scores = list(pool.map(lambda w: Score(suite, *w, full), wanted))
     for s in scores:
         if args.bug:
             print(f"{s.bug.name} {s.dtype}: {' '.join(sorted(s.found)) or 'survives'}; field: "

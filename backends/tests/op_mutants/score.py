@@ -3,6 +3,7 @@
 """score.py - does `attnbench verify` find every planted bug of the operators beyond attention.
 
     score.py BUILD_DIR            every bug, in one of its types, which take turns
+    score.py BUILD_DIR --share 3  a random third of these bugs, and of the cases for what is right
     score.py BUILD_DIR --right    only what is right: it must pass
     score.py BUILD_DIR --full     in every type, each fill alone: the result must be MATRIX.md
     score.py BUILD_DIR --write    the same, and writes MATRIX.md
@@ -21,7 +22,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from scoring import FOUND, LETTER, Program, complaint, keep_matrix, letters  # noqa: E402
+from scoring import FOUND, LETTER, Program, complaint, keep_matrix, letters, share  # noqa: E402
 
 
 class Bug:
@@ -66,10 +67,11 @@ class Suite(Program):
                       for dtype in LETTER}
         self.known, self.fits = self.fills(), {}  # fills; (type, case) -> those that fit
 
-    def accept_correct(self):
-        """Every correct backend on every case, with all fills. Returns complaints."""
+    def accept_correct(self, n):
+        """Every correct backend on one in n cases, with all fills. Returns complaints."""
         complaints = []
-        for dtype, cases in self.cases.items():
+        for dtype, all_cases in self.cases.items():
+            cases = dict(share(all_cases.items(), n))
             path = self.file(f"correct_{dtype}", cases)
             for backend in ("op_mutant:bug=none", None):
                 _, records = self.verify(backend, path, 1)
@@ -78,7 +80,7 @@ class Suite(Program):
                     if backend:
                         self.fits[dtype, r["name"]] = [f for f in r["checks"] if f in self.known]
             for name, right in read_right().items():
-                path = self.file(f"{name}_{dtype}", {case: cases[case] for case in right})
+                path = self.file(f"{name}_{dtype}", {case: all_cases[case] for case in share(right, n)})
                 _, records = self.verify(f"op_mutant:bug={name}", path, 1)
                 complaints += [f"{name} is {r['status']}: {r['reason']}\n    {r['repro']}"
                                for r in records if r["status"] != "pass"]
@@ -132,6 +134,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
     parser.add_argument("--right", action="store_true")
+    parser.add_argument("--share", type=int, default=1)
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--bug", action="append", help="these alone, with what finds them")
@@ -141,11 +144,10 @@ def main():
             if not args.right and (not args.bug or b.name in args.bug)]
     with tempfile.TemporaryDirectory(prefix="attnbench-op-mutants-") as folder:
         suite = Suite(args.build, folder)
-        complaints = suite.accept_correct()
+        complaints = suite.accept_correct(args.share)
+        wanted = [(bug, dtype) for n, bug in enumerate(bugs) for dtype in (bug.types if full else bug.in_turn(n))]
         with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-            scores = list(pool.map(lambda w: Score(suite, *w, full),
-                                   [(bug, dtype) for n, bug in enumerate(bugs)
-                                    for dtype in (bug.types if full else bug.in_turn(n))]))
+            scores = list(pool.map(lambda w: Score(suite, *w, full), share(wanted, args.share)))
     for s in scores:
         if args.bug:
             print(f"{s.bug.name} {s.dtype}: {' '.join(sorted(s.found)) or 'survives'}")

@@ -4,8 +4,9 @@
 
 #include "rogue.h"
 
+/* As in reference/clones.h. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__)
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "fma", "default")))
 #else
 #define FOR_EACH_PROCESSOR

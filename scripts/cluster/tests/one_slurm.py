@@ -196,7 +196,9 @@ class OneSlurm:
             raise TimeoutError(f"{error}; it is {self.states(job)}{self.logs()}") from None
 
     def hurry(self, job):
-        """A job that is queued again waits two minutes, until its credential has expired. Not here."""
+        """A job that is queued again waits two minutes, until its credential has expired. Not here, but the
+        node refuses one that is not of a later second than the end of the job before."""
+        time.sleep(2)
         for task in [task for task, state in self.states(job).items() if state == "PENDING"]:
             self.ask("scontrol", "update", f"JobId={job}{'_' + task if task else ''}",
                      "StartTime=now")

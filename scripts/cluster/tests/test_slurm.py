@@ -25,6 +25,8 @@ BENCH = ["bench", "-b", "naive", "--cache", "hot", "--rounds", "2", "--samples",
          "150ms", CASES]
 SMALL = [f"--array=1-{SHARDS}", "--oversubscribe", "--cpus-per-task=1"]  # both on this node
 
+CUT = "interrupted.*; the same command with --resume goes on"
+
 
 def records(run):
     """Whole lines of a journal that somebody may be writing."""
@@ -90,8 +92,22 @@ class Slurm(unittest.TestCase):
             with open(os.path.join(run, "machine.json"), encoding="utf-8") as file:
                 self.assertEqual(json.load(file)["shard"],
                                  {"index": i + 1, "count": SHARDS, "from": "SLURM_ARRAY_TASK_ID"})
-            self.assertIn("interrupted; the same command with --resume goes on",
-                          self.log(job, i + 1))
+            self.assertRegex(self.log(job, i + 1), CUT)
+
+    def test_a_task_near_its_end_queues_itself_again(self):
+        """USR1 comes to the script alone, as --signal=B:USR1@60 sends it."""
+        shards = [self.shard(i + 1) for i in range(SHARDS)]
+        job = self.slurm.submit(*SMALL, TEMPLATE, *BENCH, **self.variables)
+        self.wait_for_records(job, *shards)
+        self.slurm.ask("scancel", "--signal=USR1", "--batch", job)
+        self.slurm.wait(job, "PENDING")
+        before = [records(run) for run in shards]
+        self.slurm.hurry(job)
+        self.slurm.wait(job, "COMPLETED")
+        for i, first in enumerate(before):
+            self.assertEqual(records(shards[i])[:len(first)], first)
+            self.assertRegex(self.log(job, i + 1), CUT)
+        self.assertEqual(sorted(timed(shards[0]) + timed(shards[1])), self.cases())
 
 
 if __name__ == "__main__":
