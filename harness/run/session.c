@@ -93,13 +93,14 @@ void attn_session_claim(struct attn_session *session, const json_t *record)
         return;
     session->counts[status]++;
     const char *exactness = json_string_value(json_object_get(record, "exactness"));
-    if (exactness && !strcmp(exactness, "none"))
-        return; /* it computes nothing: its verdicts say nothing about attention */
-    bool harmless = json_is_true(json_object_get(record, "expected"));
+    const bool harmless = json_is_true(json_object_get(record, "expected"));
+    enum attn_exit code =
+        claim_of((enum attn_status)status, harmless, session->settings.strict);
     if (session->settings.strict && status == ATTN_PASS && lacks_checks(&session->settings, record))
-        session->code = attn_exit_stronger(session->code, ATTN_EXIT_NUMERICS);
-    session->code = attn_exit_stronger(
-        session->code, claim_of((enum attn_status)status, harmless, session->settings.strict));
+        code = ATTN_EXIT_NUMERICS;
+    /* What computes nothing says nothing about attention, but how its worker ended counts. */
+    if (!exactness || strcmp(exactness, "none") != 0 || code == ATTN_EXIT_INCOMPLETE)
+        session->code = attn_exit_stronger(session->code, code);
 }
 
 int attn_session_record(struct attn_session *session, json_t *record)

@@ -665,8 +665,8 @@ class Verify(Case):
         done = self.expect(0, "bench", "-b", "null", *QUICK, "-o", self.path("run"), PLAIN)
         self.assertRegex(done.stdout, r"Harness +a run of null, which computes nothing, takes [\d.]+ ns")
         # One that crashed was checked on that.
-        for verb in ("verify", "bench"):
-            done = self.expect(6, verb, "--plugin", broken("crash_none"), "-b", "none", PLAIN)
+        for verb in ("verify",), ("bench", *QUICK, "-o", self.path("crashed")):
+            done = self.expect(6, *verb, "--plugin", broken("crash_none"), "-b", "none", PLAIN)
             self.assertIn("exit 6: 1 crash; 'rerun' above repeats", done.stderr)
 
     def test_strict_takes_approximate_results_beside_a_baseline_only(self):
