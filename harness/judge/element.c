@@ -16,7 +16,7 @@ double attn_element_ratio(double got, double want, double bound, double threshol
     if (isnan(got))
         return INFINITY;
     if (isinf(got))
-        return fabs(want) + bound >= threshold && signbit(got) == signbit(want) ? 0 : INFINITY;
+        return copysign(1, got) * want + bound >= threshold ? 0 : INFINITY;
     if (fabs(want) - bound >= threshold)
         return INFINITY;
     double error = fabs(got - want);

@@ -110,6 +110,20 @@ static void refuses_what_is_not_finite(void **state)
     }
 }
 
+/* What an error that is allowed makes of a finite number may be infinite on either side. */
+static void takes_an_infinity_within_the_bound(void **state)
+{
+    (void)state;
+    const double threshold = attn_overflow_threshold(ATTN_F16);
+    for (double sign = -1; sign <= 1; sign += 2) {
+        const double want = 100 * sign, inf = copysign(INFINITY, sign);
+        assert_true(attn_element_ratio(inf, want, threshold - 99, threshold) == 0);
+        assert_true(isinf(attn_element_ratio(inf, want, threshold - 101, threshold)));
+        assert_true(attn_element_ratio(-inf, want, threshold + 101, threshold) == 0);
+        assert_true(isinf(attn_element_ratio(-inf, want, threshold + 99, threshold)));
+    }
+}
+
 static void wants_nan_where_the_reference_is_nan(void **state)
 {
     (void)state;
@@ -489,6 +503,7 @@ int main(void)
         cmocka_unit_test(follows_the_choice_of_a_backend),
         cmocka_unit_test(judges_lse_too),
         cmocka_unit_test(refuses_what_is_not_finite),
+        cmocka_unit_test(takes_an_infinity_within_the_bound),
         cmocka_unit_test(wants_nan_where_the_reference_is_nan),
         cmocka_unit_test(takes_nan_for_an_infinity_that_underflows),
         cmocka_unit_test(mistrusts_a_bound_that_proves_nothing),
