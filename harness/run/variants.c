@@ -18,6 +18,14 @@
  * of all keys; below 2^12 it is exact, and sums with it stay finite, in every type. */
 static const double score_away = 16, value_least = 16, value_most = 4096;
 
+/* Of gradients the logarithm of the sum of weights is an input, which stays: a weight is the
+ * exponential of what its score moves by. So that is a normal number there, which changes each
+ * weight by a factor of its own and leaves no type. */
+static double score_away_of(const struct attn_problem *p)
+{
+    return attn_tensor_find(p, ATTN_GRAD_OUT) ? fmin(score_away, 1 / fabs(p->scale)) : score_away;
+}
+
 /* Keys that a spot may lie at: the first of all, which causal rows see. */
 static const double key_share = 0.25;
 
@@ -66,7 +74,7 @@ static void choose_spots(struct attn_variants *v)
         at[1] = plain ? (int64_t)(word >> 8 & 0xff) : 0;
         at[row] = r == 0 && plain ? (int64_t)(word >> 16 & 0xffff) : key;
         at[row + 1] = (int64_t)(word >> 4 & 0xff) + r;
-        add_spot(v, tensor, at, plain && r < 2 ? score_away : value_away(p));
+        add_spot(v, tensor, at, plain && r < 2 ? score_away_of(p) : value_away(p));
     }
 }
 
