@@ -62,12 +62,13 @@ static void name_memory(const struct attn_settings *settings)
                 ldexp((double)attn_memory_available(), -30));
 }
 
-/* Says which backends do not take part, though nobody left them out. */
+/* Says which backends of this build do not take part, though nobody left them out. */
 static void name_absent(const struct attn_roster *roster)
 {
     for (size_t b = 0; b < roster->n_absent; b++)
-        fprintf(stderr, "attnbench: without %s: %s\n", roster->absent[b].name,
-                roster->absent[b].reason);
+        if (!roster->absent[b].missing)
+            fprintf(stderr, "attnbench: without %s: %s\n", roster->absent[b].name,
+                    roster->absent[b].reason);
 }
 
 enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_paths *paths,

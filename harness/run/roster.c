@@ -403,7 +403,7 @@ static bool takes_part(const struct attn_contestant *c, const struct attn_roster
 static void note_absent(struct attn_roster *roster, const struct attn_contestant *c,
                         const struct attn_roster_wish *wish)
 {
-    if (c->info.available || c->missing || c->lost || (wish->n_plugins > 0 && !c->named))
+    if (c->info.available || c->lost || (wish->n_plugins > 0 && !c->named))
         return;
     struct attn_absent *grown =
         realloc(roster->absent, (roster->n_absent + 1) * sizeof *roster->absent);
@@ -413,6 +413,7 @@ static void note_absent(struct attn_roster *roster, const struct attn_contestant
     struct attn_absent *absent = &grown[roster->n_absent++];
     memcpy(absent->name, c->info.name, sizeof absent->name);
     memcpy(absent->reason, c->info.reason, sizeof absent->reason);
+    absent->missing = c->missing;
 }
 
 enum attn_exit attn_roster_load(const struct attn_paths *paths, const struct attn_roster_wish *wish,

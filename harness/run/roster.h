@@ -32,12 +32,13 @@ struct attn_contestant {
 struct attn_absent {
     char name[32];
     char reason[256];
+    bool missing; /* from this build */
 };
 
 struct attn_roster {
     struct attn_contestant *items;
     size_t count;
-    struct attn_absent *absent; /* without -b; never those left out of the build */
+    struct attn_absent *absent; /* without -b */
     size_t n_absent;
 };
 

@@ -94,8 +94,7 @@ void attn_session_claim(struct attn_session *session, const json_t *record)
     session->counts[status]++;
     const char *exactness = json_string_value(json_object_get(record, "exactness"));
     const bool harmless = json_is_true(json_object_get(record, "expected"));
-    enum attn_exit code =
-        claim_of((enum attn_status)status, harmless, session->settings.strict);
+    enum attn_exit code = claim_of((enum attn_status)status, harmless, session->settings.strict);
     if (session->settings.strict && status == ATTN_PASS && lacks_checks(&session->settings, record))
         code = ATTN_EXIT_NUMERICS;
     /* What computes nothing says nothing about attention, but how its worker ended counts. */
