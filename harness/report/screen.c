@@ -176,20 +176,18 @@ static int add_harness(const struct attn_view *view, struct attn_verdict *verdic
 static void add_paths(const struct attn_run_data *run, const struct attn_screen *screen,
                       struct attn_verdict *verdict)
 {
-    char text[sizeof run->path + 64];
+    char text[sizeof run->path + 128];
     if (screen->fewer)
         attn_verdict_add(verdict, "Note",
                          "verdicts are of the cases as they are; 'attnbench verify' judges further "
                          "fills and checks");
-    if (!screen->rows) {
-        snprintf(text, sizeof text, "%zu timings; --rows lists them",
-                 attn_timings_count(run->records));
-        attn_verdict_add(verdict, "Rows", text);
-    }
     if (screen->report)
         snprintf(text, sizeof text, "%s/index.html", screen->report);
     else
         snprintf(text, sizeof text, "'attnbench report %s' makes pages and pictures", run->path);
+    if (!screen->rows)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "; --rows lists all %zu timings",
+                 attn_timings_count(run->records));
     attn_verdict_add(verdict, "Report", text);
 }
 

@@ -11,8 +11,15 @@
 #include "report/summary.h"
 #include "report/text.h"
 
-/* Groups with a line of their own, failures and kinds of skip that are shown. */
-enum { GROUPS = 8, FAILURES = 3, REASONS = 3 };
+/* Groups with a line of their own, failures and kinds of skip that are shown, and backends that are
+ * named one by one. */
+enum { GROUPS = 6, FAILURES = 3, REASONS = 3, NAMES = 4 };
+
+/* What groups of cases have in their lines. */
+static const char groups_head[] =
+    "Fastest exact backend, and how many times as fast as the next, with the 95 % interval:";
+/* The width of a label about the whole run. */
+enum { ABOUT_RUN = 10 };
 
 /* A ratio that may be 1 is a tie as long as it is not wider than this either way. */
 #define TIE_WIDEST 1.1
@@ -49,58 +56,54 @@ static void say_names(struct attn_verdict_line *line, const struct attn_view *vi
     size_t n = 1, at = 0;
     for (size_t c = 0; c < all; c++)
         n += family->ties[c];
+    const size_t named = n > NAMES ? NAMES - 1 : n;
     for (size_t c = 0; c < all; c++)
-        if (c == family->first || family->ties[c]) {
-            say(line, "%s%s", between(at, n), view->backends[ranking->grid->columns[c]].label);
-            at++;
-        }
+        if ((c == family->first || family->ties[c]) && at++ < named)
+            say(line, "%s%s", between(at - 1, n), view->backends[ranking->grid->columns[c]].label);
+    if (n > named)
+        say(line, " and %zu more", n - named);
 }
 
-/* "avx512, 1.42 times as fast as avx2 (1.38 to 1.46), clear in 7 of 8 cases" */
+/* "avx512, 1.42 times avx2 (1.38 to 1.46), clear in 7 of 8" */
 static void say_group(struct attn_verdict_line *line, const struct attn_view *view,
                       const struct attn_ranking *ranking, const struct attn_family *family)
 {
     const size_t none = ranking->grid->n_columns, *columns = ranking->grid->columns;
     const char *first = view->backends[columns[family->first]].label;
-    const struct attn_ratio *ratio = &family->ratio;
+    struct attn_ratio ratio = family->ratio;
     char figure[ATTN_FIGURE_MAX], lo[ATTN_FIGURE_MAX], hi[ATTN_FIGURE_MAX];
     if (family->second == none) {
         say(line, "%s", first);
         return;
     }
     const char *second = view->backends[columns[family->second]].label;
-    const bool known = isfinite(ratio->hi);
-    attn_figure(ratio->ratio, figure);
+    const bool known = isfinite(ratio.hi);
     const bool may_be_one = known && family->ties[family->second];
     if (may_be_one) {
-        const bool tie = ratio->hi <= TIE_WIDEST && ratio->lo >= 1 / TIE_WIDEST;
+        const bool tie = ratio.hi <= TIE_WIDEST && ratio.lo >= 1 / TIE_WIDEST;
         say(line, tie ? "a tie of " : "not told apart: ");
         say_names(line, view, ranking, family);
-        say(line, ": %s takes %s times as long as %s (%s to %s)", second, figure, first,
-            attn_figure(ratio->lo, lo), attn_figure(ratio->hi, hi));
-    } else if (ratio->ratio < 1) {
+        say(line, ": %s is ", first);
+    } else if (ratio.ratio < 1) {
         /* First in most cases, and behind in the mean: that is not the fastest. */
-        say(line, "no one: %s takes %s times as long as %s in the mean", first,
-            attn_figure(1 / ratio->ratio, figure), second);
-        if (known)
-            say(line, " (%s to %s)", attn_figure(1 / ratio->hi, lo),
-                attn_figure(1 / ratio->lo, hi));
-        else
-            say(line, ", how sure is not known: one round");
+        say(line, "no one: in the mean %s is ", second);
+        ratio =
+            (struct attn_ratio){.ratio = 1 / ratio.ratio, .lo = 1 / ratio.hi, .hi = 1 / ratio.lo};
+        second = first;
     } else {
-        say(line, "%s, %s times as fast as %s", first, figure, second);
-        if (known)
-            say(line, " (%s to %s)", attn_figure(ratio->lo, lo), attn_figure(ratio->hi, hi));
-        else
-            say(line, ", how sure is not known: one round");
+        say(line, "%s, ", first);
     }
-    if (known && family->shared < family->cases)
-        say(line, ", from %zu of %zu cases", family->shared, family->cases);
+    say(line, "%s times %s", attn_figure(ratio.ratio, figure), second);
+    if (known)
+        say(line, " (%s to %s)", attn_figure(ratio.lo, lo), attn_figure(ratio.hi, hi));
+    else
+        say(line, ", how sure is not known: one round");
+    if (known && family->shared < family->cases && family->shared != family->clear)
+        say(line, ", from %zu of %zu", family->shared, family->cases);
     if (family->wins[family->first] < family->cases)
-        say(line, "; %s is first in %zu of %zu cases", first, family->wins[family->first],
-            family->cases);
+        say(line, ", %s first in %zu of %zu", first, family->wins[family->first], family->cases);
     if (known && family->clear < family->cases && !(may_be_one && family->cases == 1))
-        say(line, "; unclear in %zu of %zu", family->cases - family->clear, family->cases);
+        say(line, ", clear in %zu of %zu", family->clear, family->cases);
 }
 
 static void add_groups(const struct attn_view *view, const struct attn_ranking *ranking,
@@ -181,14 +184,14 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
         middle++;
     if (middle == 0 && widths.ratios > 0 && widths.disturbed >= DISTURBED_MOST)
         middle = 1;
-    say(line, "%s (of %zu timings in turns %zu quiet, %zu shared, %zu contended), load up to %.1f",
+    say(line, "%s: of %zu timings in turns %zu quiet, %zu shared, %zu contended; load up to %.1f",
         names[middle], all, counts[0], counts[1], counts[2], load);
     if (widths.ratios > 0)
-        say(line, "; %.0f %% of rounds disturbed, ratios known to %.2g %% in the median",
+        say(line, ", %.0f %% of rounds disturbed; ratios known to %.2g %% in the median",
             100 * widths.disturbed, 100 * widths.median);
     line->warns = widths.median > RATIOS_KNOWN;
     if (line->warns)
-        say(line, ", not to %.0f %%: time again on a calmer machine or with a larger --budget",
+        say(line, ", not to %.0f %%: a calmer machine or a larger --budget may tell more",
             100 * RATIOS_KNOWN);
 }
 
@@ -227,15 +230,24 @@ static void add_verdicts(const struct attn_view *view, struct attn_verdict *verd
     if (!*separator)
         say(line, "nothing");
     if (add_troubles(view, false, verdict) == 0)
-        say(add(verdict, "Failed"), "nothing");
+        say(line, "%s", *separator ? "; nothing failed" : "");
     add_troubles(view, true, verdict); /* a pass that proves too little is no failure */
 }
 
-/* "mine 14, yours 12" */
+/* "mine 14, yours 12", or "26 on 5 backends" */
 static void say_counts(struct attn_verdict_line *line, const struct attn_view *view,
                        const size_t *counts)
 {
     const char *separator = "";
+    size_t all = 0, backends = 0;
+    for (size_t b = 0; b < view->n_backends; b++) {
+        all += counts[b];
+        backends += counts[b] > 0;
+    }
+    if (backends > NAMES) {
+        say(line, "%zu on %zu backends", all, backends);
+        return;
+    }
     for (size_t b = 0; b < view->n_backends; b++)
         if (counts[b] > 0) {
             say(line, "%s%s %zu", separator, view->backends[b].label, counts[b]);
@@ -283,7 +295,7 @@ static void add_absent(const struct attn_run_data *run, struct attn_verdict *ver
         say(line, "%s%s", n++ ? ", " : "", attn_field_text(backend, "name"));
     }
     if (line)
-        say(line, ", which cannot run here: 'attnbench doctor' says why");
+        say(line, ": cannot run here; 'attnbench doctor' says why");
 }
 
 int attn_verdict_make(const struct attn_run_data *run, const struct attn_view *view,
@@ -307,23 +319,26 @@ void attn_verdict_add(struct attn_verdict *verdict, const char *label, const cha
 
 void attn_verdict_put_text(FILE *out, const struct attn_verdict *verdict, int columns)
 {
-    int width = 10;
+    int width = 0;
     for (size_t i = 0; i < verdict->n; i++)
         if ((int)strlen(verdict->lines[i].label) > width && verdict->lines[i].of_group)
             width = (int)strlen(verdict->lines[i].label);
     if (verdict->n > 0 && verdict->lines[0].of_group)
-        fputs("Fastest exact backend, with the interval of 95 %:\n", out);
+        attn_put_wrapped(out, groups_head, 0, columns);
     for (size_t i = 0; i < verdict->n; i++) {
         const struct attn_verdict_line *line = &verdict->lines[i];
-        fprintf(out, "%s%-*s  ", line->of_group ? "  " : "", line->of_group ? width : width + 2,
+        const int room = line->of_group ? 2 + width : ABOUT_RUN;
+        fprintf(out, "%s%-*s  ", line->of_group ? "  " : "", line->of_group ? width : room,
                 line->label);
-        attn_put_wrapped(out, line->text, width + 4, columns);
+        attn_put_wrapped(out, line->text, room + 2, columns);
     }
 }
 
 void attn_verdict_put_html(FILE *out, const struct attn_verdict *verdict)
 {
     fputs("<h2>Verdict</h2>\n", out);
+    if (verdict->n > 0 && verdict->lines[0].of_group)
+        fprintf(out, "<p>%s</p>\n", groups_head);
     for (size_t i = 0; i < verdict->n; i++)
         if (verdict->lines[i].warns) {
             fputs("<p class=\"warning\"><b>", out);
@@ -348,7 +363,9 @@ void attn_verdict_put_html(FILE *out, const struct attn_verdict *verdict)
 
 void attn_verdict_put_markdown(FILE *out, const struct attn_verdict *verdict)
 {
-    fputs("\n## Verdict\n\n| | |\n|---|---|\n", out);
+    const bool groups = verdict->n > 0 && verdict->lines[0].of_group;
+    fprintf(out, "\n## Verdict\n\n%s%s| | |\n|---|---|\n", groups ? groups_head : "",
+            groups ? "\n\n" : "");
     for (size_t i = 0; i < verdict->n; i++) {
         fputs("| ", out);
         attn_put_markdown(out, verdict->lines[i].label);
