@@ -178,9 +178,9 @@ static void add_paths(const struct attn_run_data *run, const struct attn_screen 
 {
     char text[sizeof run->path + 128];
     if (screen->fewer)
-        attn_verdict_add(verdict, "Note",
-                         "verdicts are of the cases as they are; 'attnbench verify' judges further "
-                         "fills and checks");
+        attn_verdict_add(
+            verdict, "Note",
+            "cases as they are were judged; 'attnbench verify' has more fills and checks");
     if (screen->report)
         snprintf(text, sizeof text, "%s/index.html", screen->report);
     else
