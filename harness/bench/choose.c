@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "case/operator.h"
+
 /* As the report has families: what stands before '/', else before the first '_'. */
 static size_t family_length(const char *name)
 {
@@ -35,7 +37,18 @@ static bool comes_before(const struct attn_choice *a, size_t kin_a, const struct
         return a->made > b->made;
     if (a->made == 0 && kin_a != kin_b)
         return kin_a < kin_b;
+    if (a->made == 0 && a->work != b->work)
+        return a->work > b->work;
     return a->cost < b->cost;
+}
+
+double attn_family_work(const struct attn_case_list *cases, const struct attn_case *c)
+{
+    double sum = 0;
+    for (size_t i = 0; i < cases->count; i++)
+        if (are_kin(&cases->items[i], c))
+            sum += attn_case_flops(&cases->items[i], attn_case_cells(&cases->items[i]));
+    return sum;
 }
 
 void attn_choose(struct attn_choice *choices, size_t n, double left)

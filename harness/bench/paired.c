@@ -604,6 +604,7 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
     const int restored = pass.round;
     for (size_t i = 0; i < block->count && result == 0; i++) {
         pass.choices[i].c = attn_block_entry(block, n, i, 0)->c;
+        pass.choices[i].work = attn_family_work(&session->cases, pass.choices[i].c);
         if (isfinite(until))
             leave_out_hopeless(&pass, i);
     }
