@@ -148,7 +148,8 @@ static void put_counts(FILE *out, const struct attn_view *view)
     fputs(*before ? "\n" : "", out);
 }
 
-/* What a run costs of backends that compute nothing, which no table ranks. Returns 0, or -1. */
+/* What a run costs of backends that compute nothing, which no table ranks: said where there is
+ * nothing to say of others. Returns 0, or -1. */
 static int add_harness(const struct attn_view *view, struct attn_verdict *verdict)
 {
     double *times = malloc((view->n_rows + 1) * sizeof *times);
@@ -212,7 +213,8 @@ int attn_screen_put(const struct attn_run_data *run, const struct attn_screen *s
         snprintf(why, size, "no memory for the verdict of the run");
     if (result == 0 &&
         (attn_grid_create(&view, kind_of(&view), &grid) || attn_ranking_create(&grid, &ranking) ||
-         attn_verdict_make(run, &view, &ranking, verdict) || add_harness(&view, verdict) ||
+         attn_verdict_make(run, &view, &ranking, verdict) ||
+         (ranking.n_families == 0 && add_harness(&view, verdict)) ||
          (screen->rows && put_rows(out, &view, &grid)))) {
         snprintf(why, size, "no memory for the verdict of the run");
         result = -1;
