@@ -9,6 +9,7 @@ Runtime is for builds with oneDNN and without sanitizers, in which it finds no p
 """
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,7 +82,11 @@ class Paired(Bench):
                  if record["backend"] == "slowed"}
         for record in sides.values():
             self.check_live(record["live"], 12)
-            self.assertGreaterEqual(record["live"]["batches"], 12 * 8)
+            # A round in which one run seems to take over 10 ms has fewer, on a busy machine some do.
+            batches = [one["batches"] for one in record["live"]["in_rounds"]]
+            self.assertGreaterEqual(min(batches), 1)
+            if record["live"]["low_ns"]["value"] < 2e6:
+                self.assertGreaterEqual(statistics.median(batches), 8)
             self.assertGreaterEqual(record["live"]["iterations"], 1)
         pairs = {options: record["live"]["paired"] for options, record in sides.items()}
         anchors = {(pair["anchor"], pair["anchor_options"]) for pair in pairs.values()}
