@@ -175,7 +175,7 @@ static bool is_time(double value)
 
 static bool are_ceilings(const struct attn_ceilings *c)
 {
-    if (c->n_rungs > ATTN_RUNGS_MAX || c->n_reads > ATTN_READS_MAX)
+    if (c->n_rungs > ATTN_RUNGS_MAX || c->n_reads > ATTN_READS_MAX || !is_time(c->clock_ghz))
         return false;
     for (uint32_t r = 0; r < c->n_rungs; r++)
         if (!is_time(c->rungs[r].f32) || !is_time(c->rungs[r].f64) || !is_time(c->rungs[r].f16) ||

@@ -176,6 +176,7 @@ struct attn_read {
 };
 struct attn_ceilings {
     uint32_t n_rungs, n_reads;
+    double clock_ghz; /* of all processors together; 0: not known */
     struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last, then matrix tiles */
     struct attn_read reads[ATTN_READS_MAX]; /* nearest first, memory last */
 };

@@ -155,10 +155,10 @@ static json_t *ceilings_json(const struct attn_ceilings *c, json_t *gemm)
                               json_pack("{s:s, s:I, s:f}", "level", level, "bytes",
                                         (json_int_t)c->reads[r].bytes, "gbs", c->reads[r].gbs));
     }
-    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:o, s:o, s:O?}", "isa", widest->isa,
-                     "fma_gflops_f32", widest->f32, "fma_gflops_f64", widest->f64,
-                     "avx2_gflops_f32", avx2, "read_gbs", c->reads[c->n_reads - 1].gbs, "rungs",
-                     rungs, "reads", reads, "gemm", gemm);
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:O?}", "isa", widest->isa,
+                     "clock_ghz", c->clock_ghz, "fma_gflops_f32", widest->f32, "fma_gflops_f64",
+                     widest->f64, "avx2_gflops_f32", avx2, "read_gbs", c->reads[c->n_reads - 1].gbs,
+                     "rungs", rungs, "reads", reads, "gemm", gemm);
 }
 
 /* null: all cases. */

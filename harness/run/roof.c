@@ -45,6 +45,7 @@ void attn_roof_raise(const struct attn_session *session, struct attn_roof *roof)
         now.rungs[r].f16 = larger(now.rungs[r].f16, before->rungs[r].f16);
         now.rungs[r].bf16 = larger(now.rungs[r].bf16, before->rungs[r].bf16);
     }
+    now.clock_ghz = larger(now.clock_ghz, before->clock_ghz);
     for (uint32_t r = 0; r < now.n_reads; r++)
         now.reads[r].gbs = larger(now.reads[r].gbs, before->reads[r].gbs);
     roof->ceilings = now;
@@ -74,6 +75,7 @@ bool attn_roof_restore(struct attn_roof *roof, const json_t *ceilings)
         c->reads[r].bytes = (uint64_t)json_integer_value(json_object_get(read, "bytes"));
         c->reads[r].gbs = json_number_value(json_object_get(read, "gbs"));
     }
+    c->clock_ghz = json_number_value(json_object_get(ceilings, "clock_ghz"));
     c->n_rungs = (uint32_t)n_rungs;
     c->n_reads = (uint32_t)n_reads;
     roof->gemm = json_deep_copy(gemm);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* suspect.c - the least time that the ceilings allow.
  *
- * Multiply-adds: flops / peak, where peak is the best loop that the machine has for the type; f16
- * and bf16 may also be widened and multiplied in f32. flops counts allowed cells only, and a dense
- * product has no way around its multiply-adds.
+ * Multiply-adds: flops / peak, where peak is the best loop that the machine has for the type, or
+ * what its clock allows; f16 and bf16 may also be widened and multiplied in f32. flops counts
+ * allowed cells only, and a dense product has no way around its multiply-adds.
  *
  * Bytes: caches may hold what earlier runs have read, in any order and by any policy, but no more
  * than their sizes together. So of W bytes at least W - C come from below the levels whose sizes
@@ -12,6 +12,7 @@
 #include "run/suspect.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Ceilings are the best of many trials before and after, and are measured again before anything is
  * suspect. What an honest figure may be above them is the noise of a best, not of a mean. */
@@ -20,17 +21,45 @@ static const double flops_margin = 1.15;
  * way. Nor are loads alone the best of copies. */
 static const double read_margin = 2.0;
 
+/* Bytes of f32 that a unit multiplies and adds in a cycle: a register, or as much as two units of
+ * tiles. */
+static double width_of(const char *isa)
+{
+    static const struct {
+        const char *isa;
+        double bytes;
+    } widths[] = {{"sse2", 16}, {"avx2", 32}, {"avx512", 64}, {"amx", 512}};
+    for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+        if (strcmp(isa, widths[i].isa) == 0)
+            return widths[i].bytes;
+    return 32; /* "base" of another family: up to four units of 16 */
+}
+
+/* What a rung can do in elements of `size` bytes: its best loop, or two full units a cycle. Where
+ * other work shares the core for seconds, each loop takes twice as long, but the clock hardly less
+ * often. 0: it has no such loop. */
+static double rung_peak(const struct attn_ceilings *ceilings, const struct attn_rung *rung,
+                        double measured, double size)
+{
+    const double units = 2, operations = 2;
+    return measured > 0 ? fmax(measured, ceilings->clock_ghz * units * operations *
+                                             width_of(rung->isa) / size)
+                        : 0;
+}
+
 static double peak_of(const struct attn_ceilings *ceilings, uint32_t dtype)
 {
     double peak = 0;
     for (uint32_t r = 0; r < ceilings->n_rungs; r++) {
         const struct attn_rung *rung = &ceilings->rungs[r];
-        if (dtype == ATTN_F64) {
-            peak = fmax(peak, rung->f64);
-            continue;
-        }
-        peak = fmax(peak, rung->f32);
-        peak = fmax(peak, dtype == ATTN_F16 ? rung->f16 : dtype == ATTN_BF16 ? rung->bf16 : 0);
+        if (dtype == ATTN_F64)
+            peak = fmax(peak, rung_peak(ceilings, rung, rung->f64, 8));
+        else
+            peak = fmax(peak, rung_peak(ceilings, rung, rung->f32, 4));
+        if (dtype == ATTN_F16)
+            peak = fmax(peak, rung_peak(ceilings, rung, rung->f16, 2));
+        if (dtype == ATTN_BF16)
+            peak = fmax(peak, rung_peak(ceilings, rung, rung->bf16, 2));
     }
     return peak;
 }

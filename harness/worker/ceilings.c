@@ -110,6 +110,38 @@ static double fma_rate(const struct attn_setup *setup, double (*fma)(int64_t rou
     return 1e-9 * best_rate(setup, &trial, fma_body);
 }
 
+/* Additions that wait for each other, one a cycle: what runs on the other thread of a core takes
+ * half of the multiply-adds, but little of these. (Constants are added at no cost by some.) */
+static double clock_ghz(void)
+{
+    double best = 0;
+#if defined(__x86_64__) || defined(__aarch64__)
+    enum { ADDITIONS = 8, ROUNDS = 20000 };
+    uint64_t sum = 0, one = 1;
+    for (int t = 0; t < 4 * TRIALS; t++) {
+        const double start = attn_clock_wall();
+        for (int r = 0; r < ROUNDS; r++)
+#if defined(__x86_64__)
+            __asm__ volatile("add %1, %0\n\tadd %1, %0\n\tadd %1, %0\n\tadd %1, %0\n\t"
+                             "add %1, %0\n\tadd %1, %0\n\tadd %1, %0\n\tadd %1, %0"
+                             : "+r"(sum)
+                             : "r"(one)
+                             : "cc");
+#else
+            __asm__ volatile("add %0, %0, %1\n\tadd %0, %0, %1\n\tadd %0, %0, %1\n\t"
+                             "add %0, %0, %1\n\tadd %0, %0, %1\n\tadd %0, %0, %1\n\t"
+                             "add %0, %0, %1\n\tadd %0, %0, %1"
+                             : "+r"(sum)
+                             : "r"(one));
+#endif
+        const double s = attn_clock_wall() - start;
+        const double ghz = s > 0 ? 1e-9 * ADDITIONS * ROUNDS / s : 0;
+        best = ghz > best ? ghz : best;
+    }
+#endif
+    return best;
+}
+
 /* GB/s of reads of `part` bytes a processor; 0 where they could not be had. A trial reads all of
  * it, again and again, or a span of it, from where the last one ended. (With a last level of 480
  * MiB a trial of everything took 50 ms, and no trial of a busy machine was undisturbed.) */
@@ -248,6 +280,7 @@ void attn_serve_ceilings(struct attn_setup *setup, struct attn_message_reply *re
         rung->bf16 = fma_rate(setup, rungs[r].bf16);
     }
     measure_tiles(setup, ceilings);
+    ceilings->clock_ghz = setup->n_processors * clock_ghz();
     measure_reads(setup, &rungs[n - 1], ceilings);
     if (!(ceilings->rungs[n - 1].f32 > 0) || !(ceilings->reads[ceilings->n_reads - 1].gbs > 0))
         attn_reply_set(reply, ATTN_ERROR,

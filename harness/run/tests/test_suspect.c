@@ -19,6 +19,32 @@ static const struct attn_ceilings ceilings = {
     .reads = {{.bytes = 64000, .gbs = 200}, {.bytes = 1000000, .gbs = 50}, {.gbs = 10}},
 };
 
+/* The same while other work took half of each loop: 1.6 GHz, of 64 and 32 operations a cycle. */
+static const struct attn_ceilings shared = {
+    .n_rungs = 3,
+    .clock_ghz = 1.6,
+    .rungs = {{.isa = "avx2", .f32 = 25, .f64 = 12},
+              {.isa = "avx512", .f32 = 50, .f64 = 25},
+              {.isa = "amx", .bf16 = 800}},
+};
+
+static void test_clock(void **state)
+{
+    (void)state;
+    char why[256];
+    struct attn_work work = {.dtype = ATTN_F32, .flops = 1e6};
+    assert_false(attn_work_is_suspect(&shared, &work, 0.9e4, why, sizeof why)); /* 1.02e5 a us */
+    assert_true(attn_work_is_suspect(&shared, &work, 0.8e4, why, sizeof why));
+    work.dtype = ATTN_F16; /* no loop: as f32 */
+    assert_true(attn_work_is_suspect(&shared, &work, 0.8e4, why, sizeof why));
+    work.dtype = ATTN_F64;
+    assert_false(attn_work_is_suspect(&shared, &work, 1.8e4, why, sizeof why));
+    assert_true(attn_work_is_suspect(&shared, &work, 1.6e4, why, sizeof why));
+    work.dtype = ATTN_BF16; /* 1024 a cycle: 1638 GFLOP/s */
+    assert_false(attn_work_is_suspect(&shared, &work, 600, why, sizeof why));
+    assert_true(attn_work_is_suspect(&shared, &work, 500, why, sizeof why));
+}
+
 static bool suspect(uint32_t dtype, double flops, double bytes, double ns)
 {
     char why[256] = "";
@@ -80,10 +106,8 @@ static void test_unknown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_flops),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_warm),
-        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_flops), cmocka_unit_test(test_clock),   cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_warm),  cmocka_unit_test(test_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
