@@ -28,6 +28,8 @@ NAIVE, BLAS = (os.path.join(BUILD, "lib", "attnbench", name + ".so") for name in
 PLAIN = "'s=24 dk=8'"
 FEW = "--fills none --checks none"
 QUICK = "--rounds 2 --samples 1 --min-time 1ms --cache hot"
+# So many turns that a difference of several times is seen beside any other work.
+SURE = "--rounds 12 --samples 1 --min-time 1ms --cache hot"
 
 # Metadata syntax of GitHub: key -> (type, must be there).
 ACTION = {"name": (str, True), "author": (str, False), "description": (str, True), "inputs": (dict, False),
@@ -169,7 +171,7 @@ class Steps(unittest.TestCase):
 
     def test_a_slower_build_fails_with_an_annotation(self):
         code, said, _ = self.github(program=PROGRAM, plugin=NAIVE, base=BLAS, cases="'h=4 s=256 d=64'",
-                                    verify_options=FEW, bench_options=QUICK)
+                                    verify_options=FEW, bench_options=SURE)
         self.assertEqual(code, 4, said)
         self.assertRegex(said, r"(?m)^::error title=slower%3A dk=64 hq=4 sq=256::\d+\.\d+ times the time of the base")
         self.assertIn("### slower", self.read("summary"))
