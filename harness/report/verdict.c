@@ -16,8 +16,8 @@
 enum { GROUPS = 6, FAILURES = 3, REASONS = 3, NAMES = 4 };
 
 /* What groups of cases have in their lines. */
-static const char groups_head[] =
-    "Fastest exact backend, and how many times as fast as the next, with the 95 % interval:";
+static const char groups_head[] = "Fastest exact backend and how many times as fast as the next "
+                                  "(95 % interval; one round has none):";
 /* The width of a label about the whole run. */
 enum { ABOUT_RUN = 10 };
 
@@ -97,7 +97,7 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
     if (known)
         say(line, " (%s to %s)", attn_figure(ratio.lo, lo), attn_figure(ratio.hi, hi));
     else
-        say(line, ", how sure is not known: one round");
+        say(line, " (one round)");
     if (known && family->shared < family->cases && family->shared != family->clear)
         say(line, ", from %zu of %zu", family->shared, family->cases);
     if (family->wins[family->first] < family->cases)
@@ -127,14 +127,19 @@ static void add_groups(const struct attn_view *view, const struct attn_ranking *
         snprintf(label, sizeof label, "%zu more, smaller", n - shown);
         struct attn_verdict_line *line = add(verdict, label);
         const char *separator = "first, by case: ";
+        size_t named = 0, left = cases;
         line->of_group = true;
-        for (size_t most = cases; most > 0; most--)
-            for (size_t c = 0; c < ranking->grid->n_columns; c++)
+        for (size_t most = cases; most > 0 && named < NAMES; most--)
+            for (size_t c = 0; c < ranking->grid->n_columns && named < NAMES; c++)
                 if (wins[c] == most) {
                     say(line, "%s%s %zu", separator,
                         view->backends[ranking->grid->columns[c]].label, most);
                     separator = ", ";
+                    named++;
+                    left -= most;
                 }
+        if (left > 0)
+            say(line, ", others %zu", left);
         say(line, ", of %zu", cases);
     }
     free(wins);
@@ -191,8 +196,7 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
             100 * widths.disturbed, 100 * widths.median);
     line->warns = widths.median > RATIOS_KNOWN;
     if (line->warns)
-        say(line, ", not to %.0f %%: a calmer machine or a larger --budget may tell more",
-            100 * RATIOS_KNOWN);
+        say(line, " (to %.0f %% with more --budget or less noise)", 100 * RATIOS_KNOWN);
 }
 
 /* The first results that are mistrusted, or else wrong or cut short. Returns how many there are. */
@@ -292,8 +296,11 @@ static void add_absent(const struct attn_run_data *run, struct attn_verdict *ver
         if (!json_is_false(json_object_get(backend, "available")))
             continue;
         line = line ? line : add(verdict, "Left out");
-        say(line, "%s%s", n++ ? ", " : "", attn_field_text(backend, "name"));
+        if (n++ < NAMES)
+            say(line, "%s%s", n > 1 ? ", " : "", attn_field_text(backend, "name"));
     }
+    if (n > NAMES)
+        say(line, " and %zu more", n - NAMES);
     if (line)
         say(line, ": cannot run here; 'attnbench doctor' says why");
 }
