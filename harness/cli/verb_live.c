@@ -47,6 +47,15 @@ static enum attn_exit take_arguments(struct attn_command *c, char *why, size_t s
     return ATTN_EXIT_OK;
 }
 
+/* One that computes nothing; NULL: both compute. */
+static const char *empty_one(const struct attn_session *session)
+{
+    for (size_t b = 0; b < session->roster.count; b++)
+        if (session->roster.items[b].info.exactness == ATTN_NONE)
+            return session->roster.items[b].info.name;
+    return NULL;
+}
+
 static int compare_all(struct attn_session *session, const struct attn_command *c, json_t *results,
                        struct tally *tally, char *why, size_t size)
 {
@@ -114,6 +123,14 @@ enum attn_exit attn_verb_compare_live(struct attn_command *c, const struct attn_
     code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;
+    if (empty_one(&session)) {
+        snprintf(why, sizeof why,
+                 "%s computes nothing, so there is nothing to compare: 'attnbench bench -b %s' "
+                 "shows what a call costs",
+                 empty_one(&session), empty_one(&session));
+        code = attn_complain(ATTN_EXIT_USAGE, why);
+        goto out;
+    }
     if (compare_all(&session, c, results, &tally, why, sizeof why)) {
         code = attn_complain(ATTN_EXIT_INTERNAL, why);
         goto out;

@@ -121,6 +121,7 @@ class Live(unittest.TestCase):
                               (("naive", "naive"), "needs two backends"),
                               (("naive", "nave", CASE), "did you mean 'naive'"),
                               (("naive", "naive", CASE, "--backends", "a,b"), "--backends is for stored"),
+                              (("null", "naive", CASE), "null computes nothing, so there is nothing to compare"),
                               (("naive", "naive", CASE, "--gate"), "--gate is for stored runs"),
                               (("naive", "naive", CASE, "--anchor", "a"), "--anchor is for stored"),
                               (("--plugin", "naive=" + NAIVE, "naive", "naive", CASE), "offered by both"),
