@@ -111,6 +111,33 @@ static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *
     return code;
 }
 
+/* Results of a run that is continued may be of cases that are not asked for this time: they stay.
+ */
+static void say_others(const struct attn_session *session)
+{
+    char id[ATTN_CASE_ID_LEN + 1];
+    json_t *asked = json_object(), *others = json_object(), *record;
+    size_t i;
+    for (i = 0; i < session->cases.count; i++) {
+        attn_case_id(&session->cases.items[i], id);
+        json_object_set_new(asked, id, json_true());
+    }
+    json_array_foreach(session->records, i, record)
+    {
+        const char *of = attn_field_text(record, "id");
+        if (*of && !json_object_get(asked, of))
+            json_object_set_new(others, of, json_true());
+    }
+    if (json_object_size(others) > 0)
+        fprintf(stderr,
+                "attnbench: '%s' has results of %zu more case%s than asked for now; they "
+                "stay\n",
+                session->folder, json_object_size(others),
+                json_object_size(others) == 1 ? "" : "s");
+    json_decref(asked);
+    json_decref(others);
+}
+
 /* The run folder: a new one, or one to continue. */
 static enum attn_exit open_run(const struct attn_command *c, struct attn_session *session,
                                char *why, size_t size)
@@ -123,6 +150,8 @@ static enum attn_exit open_run(const struct attn_command *c, struct attn_session
     const struct attn_resume_wish wish = {run, c->compare.cross, c->salvage};
     const enum attn_exit code = attn_resume(session, c->out, &wish, why, size);
     json_decref(run);
+    if (code == ATTN_EXIT_OK)
+        say_others(session);
     return code;
 }
 

@@ -217,6 +217,8 @@ class Bench(Case):
                     SMALL + " seed=2")
         self.assertEqual([r["type"] for r in records_of(results)],
                          2 * ["verify", "round", "round", "bench"])
+        done = self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL)
+        self.assertIn(f"'{run}' has results of 1 more case than asked for now; they stay\n", done.stderr)
         self.expect(0, "report", run)
 
     def test_weights_are_kept_and_survive_a_resume(self):
