@@ -58,11 +58,13 @@ void attn_system_text(const json_t *machine, char *text, size_t size)
     const char *kernel = attn_field_text(machine, "kernel");
     const char *compiler = attn_field_text(machine, "compiler");
     const char *flags = attn_field_text(machine, "compiler_flags");
+    const char *built = attn_field_text(machine, "attnbench.built");
     const double bytes = attn_field_number(machine, "memory_bytes");
     char memory[ATTN_FIGURE_MAX];
-    snprintf(text, size, "Linux %.40s, %s of memory, %.40s%s%.120s%s", *kernel ? kernel : ATTN_DASH,
-             attn_figure_bytes(bytes, memory), *compiler ? compiler : ATTN_DASH, *flags ? " (" : "",
-             flags, *flags ? ")" : "");
+    snprintf(text, size, "Linux %.40s, %s of memory, %.40s%s%.120s%s%s%.25s",
+             *kernel ? kernel : ATTN_DASH, attn_figure_bytes(bytes, memory),
+             *compiler ? compiler : ATTN_DASH, *flags ? " (" : "", flags, *flags ? ")" : "",
+             *built ? ", built on " : "", built);
 }
 
 bool attn_row_is_trouble(const struct attn_view_row *row)

@@ -7,6 +7,7 @@
 #include <sha2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -169,35 +170,46 @@ static json_t *shard_json(const struct attn_shard *shard)
                                          shard->count, "from", shard->from);
 }
 
+enum { DATE_MAX = 32 };
+
+static void date_text(time_t at, char text[DATE_MAX])
+{
+    struct tm utc;
+    gmtime_r(&at, &utc);
+    strftime(text, DATE_MAX, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
 json_t *attn_machine_json(const struct attn_session *session, const struct attn_roof *roof,
                           double harness_ns)
 {
     const struct attn_settings *s = &session->settings;
     struct utsname kernel = {0};
     uname(&kernel);
-    char date[32], governor[64], thp[128], confinement[512];
+    char date[DATE_MAX], built[DATE_MAX] = "", governor[64], thp[128], confinement[512];
     attn_confine_describe(attn_confine_level(), confinement, sizeof confinement);
-    time_t now = time(NULL);
-    struct tm utc;
-    gmtime_r(&now, &utc);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    struct stat program;
+    date_text(time(NULL), date);
+    /* In the program itself a date would make every build another one. */
+    if (stat("/proc/self/exe", &program) == 0)
+        date_text(program.st_mtime, built);
     attn_file_line("", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor,
                    sizeof governor);
     attn_file_line("", "/sys/kernel/mm/transparent_hugepage/enabled", thp, sizeof thp);
     return json_pack(
-        "{s:{s:s, s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
+        "{s:{s:s, s:s, s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
         " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o, s:o, s:{s:I, s:s},"
         " s:s}",
         "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "commit_date",
-        ATTNBENCH_COMMIT_DATE, "build", ATTNBENCH_BUILD, "date", date, "cpu", cpu_json(),
-        "memory_bytes", (json_int_t)memory_bytes(), "kernel", kernel.release, "compiler",
-        ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(), "governor",
-        governor, "thp", thp, "protocol", "rounds", s->rounds, "samples", s->samples, "min_time_s",
-        s->min_time_s, "order", "random in each round", "budget_s", s->budget_s, "ceilings",
-        ceilings_json(&roof->ceilings, roof->gemm), "backends", backends_json(&session->roster),
-        "harness_ns", harness_ns > 0 ? json_real(harness_ns) : json_null(), "isolation",
-        attn_isolate_level(), "compiler_flags", ATTNBENCH_FLAGS, "libc", gnu_get_libc_version(),
-        "page_bytes", (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json(), "shard",
+        ATTNBENCH_COMMIT_DATE, "build", ATTNBENCH_BUILD, "built", built, "date", date, "cpu",
+        cpu_json(), "memory_bytes", (json_int_t)memory_bytes(), "kernel", kernel.release,
+        "compiler", ATTNBENCH_COMPILER, "threads", s->threads, "affinity", affinity_json(),
+        "governor", governor, "thp", thp, "protocol", "rounds", s->rounds, "samples", s->samples,
+        "min_time_s", s->min_time_s, "order", "random in each round", "budget_s", s->budget_s,
+        "ceilings", ceilings_json(&roof->ceilings, roof->gemm), "backends",
+        backends_json(&session->roster), "harness_ns",
+        harness_ns > 0 ? json_real(harness_ns) : json_null(), "isolation", attn_isolate_level(),
+        "compiler_flags", ATTNBENCH_FLAGS, "libc", gnu_get_libc_version(), "page_bytes",
+        (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json(), "shard",
         shard_json(&session->shard), "selection", "cases", (json_int_t)session->selection.cases,
         "sha256", session->selection.sha256, "confinement", confinement);
 }

@@ -23,6 +23,7 @@ class Bench(Case):
         self.assertEqual(ceilings["isa"], widest["isa"])
         self.assertEqual(ceilings["fma_gflops_f32"], widest["f32"])
         self.assertGreater(ceilings["fma_gflops_f32"], 0)
+        self.assertGreater(ceilings["clock_ghz"], 0)
         self.assertEqual(ceilings["read_gbs"], ceilings["reads"][-1]["gbs"])
         self.assertEqual(ceilings["reads"][-1]["level"], "memory")
         levels = [read["bytes"] for read in ceilings["reads"][:-1]]
@@ -48,6 +49,7 @@ class Bench(Case):
             machine = json.load(file)
         self.check_ceilings(machine["ceilings"])
         self.assertGreater(machine["harness_ns"], 0)
+        self.assertRegex(machine["attnbench"]["built"], r"^20\d\d-\d\d-\d\dT[\d:]{8}Z$")
 
     def test_a_device_tells_of_itself(self):
         # So small that a run takes no longer than the device says, with sanitizers, too.
