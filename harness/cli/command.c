@@ -16,8 +16,10 @@ const struct attn_verb attn_verbs[] = {
     {"list", "[backends|cases|fills|checks|ops] [CASES...]",
      "list backends, cases, fills, checks or operators",
      "Without an argument: backends. 'cases' prints the id, name and canonical form of every case\n"
-     "of the standard suite, or of the CASES given. 'ops' prints the inputs, the outputs and the\n"
-     "own keys of every operator.",
+     "of the standard suite, or of the CASES given; without them 'verify' adds the folder\n"
+     "cases/covering and 'bench' cases/long, as their --dry-run shows. 'ops' prints the inputs, "
+     "the\n"
+     "outputs and the own keys of every operator.",
      attn_verb_list},
     {"verify", "[CASES...]", "check that the numbers are right",
      "Runs every case on every backend in guarded memory. Compares each output element with a\n"
