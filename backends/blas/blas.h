@@ -46,6 +46,11 @@ void attn_blas_describe_copies(const struct attn_problem *problem, char *text, s
 int attn_blas_supports(const struct attn_problem *problem, const struct attn_services *services,
                        char *why, size_t size);
 
+/* Where OpenBLAS runs its oldest kernels on a processor with AVX2, because it does not know it,
+ * makes it take those for AVX-512 or AVX2. OPENBLAS_CORETYPE, if set, stays in force. Done when the
+ * plugin is loaded; exported for its test. */
+void attn_blas_choose_core(void);
+
 /* exp of x <= ATTN_BLAS_EXP_END (or NaN) as f32 kernels compute it: within ATTN_BLAS_E_EXP relative
  * if the result is a normal number, 0 below that. Exported for its test. */
 #define ATTN_BLAS_E_EXP   0x1p-22
