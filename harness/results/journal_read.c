@@ -137,6 +137,11 @@ static int take_entry(struct reading *reading, json_t *record,
                          status < 0 ? "found no memory" : "does not end as attnbench ends a line");
         }
     }
+    if (status == 0 && (begins || resumes)) {
+        json_decref(content->selection);
+        content->selection =
+            json_incref(json_object_get(json_object_get(record, "machine"), "selection"));
+    }
     content->ended = ends;
     json_decref(record);
     return status;
@@ -269,5 +274,6 @@ void attn_journal_release(struct attn_journal_content *content)
 {
     json_decref(content->records);
     json_decref(content->run);
+    json_decref(content->selection);
     content->records = content->run = NULL;
 }

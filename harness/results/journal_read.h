@@ -22,6 +22,8 @@ enum attn_journal_status {
 struct attn_journal_content {
     json_t *records; /* array: what was appended, in order, without the fields named above */
     json_t *run;     /* the fields of the first line; NULL: an earlier version, or empty */
+    /* Which cases the last command was given, as in machine.json; NULL: not known. Owned. */
+    json_t *selection;
     char identity[ATTN_JOURNAL_IDENTITY + 1]; /* "": an earlier version, or empty */
     uint64_t lines, bytes; /* that are whole and in order: all, or those before the damage */
     bool ended;            /* the last line is `end` */

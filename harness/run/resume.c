@@ -31,6 +31,23 @@ static int check_provenance(struct attn_session *session,
     return -1;
 }
 
+/* Is this session given the cases of a run that was cut off? With others it would end as if those
+ * had been done. What is finished may have more. */
+static int check_selection(const struct attn_session *session,
+                           const struct attn_journal_content *content,
+                           const struct attn_resume_wish *wish, char *why, size_t size)
+{
+    const char *begun = attn_field_text(content->selection, "sha256");
+    if (content->ended || wish->cross || !*begun || strcmp(begun, session->selection.sha256) == 0)
+        return 0;
+    snprintf(
+        why, size,
+        "'%s' is not finished, and its list of cases was another one (%.0f, now %zu): give the "
+        "same list, or --cross",
+        session->folder, attn_field_number(content->selection, "cases"), session->selection.cases);
+    return -1;
+}
+
 /* Takes over the records that stand. */
 static int take_records(struct attn_session *session, const json_t *records)
 {
@@ -71,7 +88,8 @@ enum attn_exit attn_resume(struct attn_session *session, const char *folder,
     } else if (content.lines == 0 && attn_journal_begin(&session->journal, NULL, wish->run)) {
         snprintf(why, size, "%s: %m", path);
         code = ATTN_EXIT_INTERNAL;
-    } else if (content.lines > 0 && check_provenance(session, &content, wish, why, size)) {
+    } else if (content.lines > 0 && (check_provenance(session, &content, wish, why, size) ||
+                                     check_selection(session, &content, wish, why, size))) {
         code = ATTN_EXIT_USAGE;
     } else if (take_records(session, content.records)) {
         snprintf(why, size, "no memory for the records of '%s'", session->folder);

@@ -223,6 +223,18 @@ class Bench(Case):
         self.assertIn(f"'{run}' has results of 1 more case than asked for now; they stay\n", done.stderr)
         self.expect(0, "report", run)
 
+    def test_a_cut_run_is_resumed_with_its_own_cases(self):
+        run = self.run_folder("run")
+        results = os.path.join(run, "results.ndjson")
+        with open(results, encoding="utf-8") as file:
+            lines = file.readlines()
+        with open(results, "w", encoding="utf-8") as file:
+            file.writelines(lines[:3])
+        for others in ([SMALL + " seed=2"], [SMALL, SMALL + " seed=2"], []):
+            done = self.expect(2, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", *others)
+            self.assertIn("is not finished, and its list of cases was another one (1, now ", done.stderr)
+        self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", "--cross", SMALL, SMALL + " seed=2")
+
     def test_weights_are_kept_and_survive_a_resume(self):
         case, more = "h=2 s=9 d=8 out=weights", "h=2 s=9 d=8 seed=2 out=weights"
         run = self.run_folder("run", case, SMALL)
