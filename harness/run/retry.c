@@ -116,7 +116,7 @@ static bool place_of_pack(const struct attn_session *session, char to[ATTN_PATH_
 /* Writes the reproducer of the shrunk case. */
 static void reproduce(struct attn_session *session, const struct attn_entry *smallest)
 {
-    char why[256];
+    char why[ATTN_PATH_MAX + 64];
     const struct attn_failure failure = {
         .c = smallest->c,
         .backend = smallest->contestant->offered,
@@ -124,10 +124,12 @@ static void reproduce(struct attn_session *session, const struct attn_entry *sma
         .verdict = &smallest->verdict,
         .numerics = smallest->plan.has_numerics ? &smallest->plan.numerics : NULL,
         .threads = session->settings.threads};
-    if (attn_reproducer_write(session->settings.reproducer, &failure, why, sizeof why))
-        attn_progress_note(why);
-    else
-        session->reproduced = true;
+    session->reproduced =
+        attn_reproducer_write(session->settings.reproducer, &failure, why, sizeof why) == 0;
+    if (session->reproduced)
+        snprintf(why, sizeof why, "'%s' repeats this failure; its first lines say how to build it",
+                 session->settings.reproducer);
+    attn_progress_note(why);
 }
 
 void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,

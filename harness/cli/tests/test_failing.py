@@ -69,7 +69,8 @@ class Shrink(Case):
 class Reproducer(Case):
     def build(self, name, *arguments, **options):
         source, program = self.path(name + ".c"), self.path(name)
-        self.expect(3, "verify", "--reproducer", source, *arguments, **options)
+        done = self.expect(3, "verify", "--reproducer", source, *arguments, **options)
+        self.assertIn(f"'{source}' repeats this failure", done.stderr)
         compiler = shlex.split(os.environ.get("CC", "cc"))
         subprocess.run([*compiler, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", HEADERS, source,
                         "-ldl", "-lm", "-o", program], check=True)
