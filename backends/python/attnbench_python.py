@@ -248,11 +248,13 @@ def _requires(path):
 
 
 def _hint(package):
-    """How to get a package that scripts/build.sh brings, in the environment that it has made."""
+    """How to get a package: of those that scripts/build.sh brings into its own environment, by that."""
     brings = {"numpy": "", "onnxruntime": "", "torch": " --with-peers",
               "transformers": " --with-peers"}
     made = os.path.realpath(sys.prefix).endswith("/.deps/peers")
-    return f"; scripts/build.sh{brings[package]} brings it" if made and package in brings else ""
+    if made and package in brings:
+        return f"; scripts/build.sh{brings[package]} brings it"
+    return "; install it there, or name another Python by ATTNBENCH_PYTHON"
 
 
 def probe(path):
