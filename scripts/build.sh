@@ -290,3 +290,4 @@ cmake --preset "$preset" -DATTNBENCH_FULL=$full -DATTNBENCH_TESTS=$configured |
     { grep -F 'attnbench:' >&2 || true; }
 [ "$tests" = 1 ] || only=(--target attnbench_product)
 cmake --build --preset "$preset" "${only[@]}"
+[ "$preset" != release ] || say "built; next: build/bin/attnbench doctor, or scripts/run.sh"
