@@ -306,7 +306,7 @@ enum attn_exit attn_complain_compared(enum attn_exit code, bool live)
 {
     static const char *const stored[] = {
         [ATTN_EXIT_NUMERICS] = "exit 3: errors have grown, as said above",
-        [ATTN_EXIT_REGRESSION] = "exit 4: slower, or more memory, as said above",
+        [ATTN_EXIT_REGRESSION] = "exit 4: broke, slower, or more memory, as said above",
         [ATTN_EXIT_INCONCLUSIVE] =
             "exit 5: a result is unclear; more rounds, or 'compare --live', may tell",
         [ATTN_EXIT_INCOMPLETE] = ""};

@@ -125,18 +125,26 @@ static void print_commands(const struct attn_command *c, const struct attn_paths
 {
     const bool python = !strcmp(c->language, "python"), cxx = !strcmp(c->language, "c++");
     const char *suffix = python ? "py" : cxx ? "cc" : "c";
+    char verify[2 * ATTN_PATH_MAX + 64];
     if (python)
-        fprintf(stderr, "now: ATTNBENCH_PYTHON_ADAPTERS=%s attnbench verify -b %s\n", folder, name);
+        snprintf(verify, sizeof verify, "ATTNBENCH_PYTHON_ADAPTERS=%s attnbench verify -b %s",
+                 folder, name);
     else if (!c->out)
-        fprintf(stderr, "now: build again, and attnbench verify -b %s\n", name);
+        snprintf(verify, sizeof verify, "attnbench verify -b %s", name);
     else
-        fprintf(stderr,
-                "now: %s -O3 -march=native -shared -fPIC -I %s %s/%s.%s -o %s/%s.so -lm\n"
-                "     attnbench verify --plugin %s/%s.so\n",
-                cxx ? "c++ -std=c++20" : "cc", paths->include, folder, name, suffix, folder, name,
-                folder, name);
+        snprintf(verify, sizeof verify, "attnbench verify --plugin %s/%s.so", folder, name);
+    fprintf(stderr, "now: ");
+    if (!python && !c->out)
+        fprintf(stderr, "build again\n     ");
+    else if (!python)
+        fprintf(stderr, "%s -O3 -march=native -shared -fPIC -I %s %s/%s.%s -o %s/%s.so -lm\n     ",
+                cxx ? "c++ -std=c++20" : "cc", paths->include, folder, name, suffix, folder, name);
     fprintf(stderr,
-            "then put your kernel into `run` of %s/%s.%s, and declare its limits and numerics "
+            "%s 'dk=64 sq=128'\n     %s\nThe first checks one case, the second the suite, which "
+            "takes minutes.\n",
+            verify, verify);
+    fprintf(stderr,
+            "Then put your kernel into `run` of %s/%s.%s, and declare its limits and numerics "
             "there\n",
             folder, name, suffix);
 }

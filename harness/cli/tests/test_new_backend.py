@@ -18,14 +18,19 @@ class NewBackend(Case):
         verifies it, as words, and its environment."""
         said = self.expect(0, "new-backend", name, "-o", self.folder, "--lang", language).stderr
         self.assertIn(f"into `run` of {self.path(name)}/{name}.", said)
-        lines = [line.removeprefix("now:").strip() for line in said.splitlines()[:-1]]
-        for line in lines[:-1]:
+        lines = [line.removeprefix("now:").strip() for line in said[:said.index("The first checks")].splitlines()]
+        for line in lines[:-2]:
             warnings = ["-Wall", "-Wpedantic", "-Werror", *(["-Wextra"] if language == "c" else [])]
             subprocess.run(shlex.split(line) + warnings, check=True)
         words = shlex.split(lines[-1])
         environment = dict(word.split("=") for word in words[:words.index("attnbench")])
         if language == "python":
             environment["ATTNBENCH_PYTHON_BACKENDS"] = name
+        if language != "python" or self.has_numpy():
+            one = shlex.split(lines[-2])
+            self.assertEqual(one[:-1], words)
+            done = self.expect(0, *one[one.index("attnbench") + 1:], env=environment)
+            self.assertIn("1 result: 1 pass", done.stdout)
         return words[words.index("attnbench") + 1:], environment
 
     def test_every_language_makes_a_backend_that_passes_and_refuses(self):
