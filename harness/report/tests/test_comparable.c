@@ -159,6 +159,23 @@ static void many_facts(void **state)
     attn_run_release(&next);
 }
 
+/* Where only ceilings differ, other ways to compare are named. */
+static void only_ceilings(void **state)
+{
+    (void)state;
+    struct attn_run_data base = full(), next = full();
+    char text[16384], key[64];
+    json_t *at = holder(next.machine, "ceilings.rungs.1.f32", key);
+    json_object_set_new(at, key, json_real(100));
+    assert_int_equal(compare(&base, &next, false, text, sizeof text), ATTN_EXIT_BASELINE);
+    assert_non_null(strstr(text, "'compare --live'; --cross compares nevertheless"));
+    json_object_set_new(next.machine, "threads", json_integer(1));
+    assert_int_equal(compare(&base, &next, false, text, sizeof text), ATTN_EXIT_BASELINE);
+    assert_null(strstr(text, "--live"));
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
 /* What a round of blas says of its device, in each of two runs. */
 struct reading {
     const char *throttled;
@@ -257,9 +274,9 @@ static void mapped_devices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_fact),      cmocka_unit_test(many_facts),
-        cmocka_unit_test(devices),        cmocka_unit_test(throttled_in_both),
-        cmocka_unit_test(mapped_devices),
+        cmocka_unit_test(each_fact),         cmocka_unit_test(many_facts),
+        cmocka_unit_test(only_ceilings),     cmocka_unit_test(devices),
+        cmocka_unit_test(throttled_in_both), cmocka_unit_test(mapped_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
