@@ -4,6 +4,8 @@
 #ifndef ATTN_REPORT_GRID_H
 #define ATTN_REPORT_GRID_H
 
+#include <stdint.h>
+
 #include "report/view.h"
 
 enum attn_grid_kind {
@@ -41,10 +43,11 @@ void attn_grid_free(struct attn_grid *grid);
 bool attn_grid_starts_group(const struct attn_grid *grid, size_t line);
 
 /* A reason, and how many cases each backend skipped for it. Reasons that differ only in numbers
- * count as one; N replaces the numbers. */
+ * count as one, which says the largest: "a run is predicted to take up to 12 s". */
 struct attn_skip_reason {
-    char reason[256];
-    size_t total, *counts; /* one per backend of the view */
+    char reason[256], pattern[256]; /* the same with a mark for each number */
+    uint64_t differs;               /* bit i: number i is not the same in all that were joined */
+    size_t total, *counts;          /* one per backend of the view */
 };
 
 struct attn_skips {

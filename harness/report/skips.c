@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* skips.c - skips and missing timings, counted by reason and backend. */
 #include <ctype.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,10 @@ static bool is_digit(char c)
     return isdigit((unsigned char)c) != 0;
 }
 
-/* The reason with N for each number; digits inside a word, as in f32, belong to the word. */
+/* Stands for a number in a pattern; no reason has it. */
+#define NUMBER '\001'
+
+/* The reason with a mark for each number; digits inside a word, as in f32, belong to the word. */
 static void pattern_of(const char *reason, char *pattern, size_t size)
 {
     size_t used = 0;
@@ -26,7 +30,8 @@ static void pattern_of(const char *reason, char *pattern, size_t size)
         }
         while (is_digit(*reason) || (*reason == '.' && is_digit(reason[1])))
             reason++;
-        pattern[used++] = before = 'N';
+        pattern[used++] = NUMBER;
+        before = '0';
     }
     pattern[used] = '\0';
 }
@@ -39,44 +44,73 @@ static size_t number_length(const char *text)
     return n;
 }
 
-/* Writes N for each number of the item's reason that the other has not. Both have the pattern. */
-static void keep_common(struct attn_skip_reason *item, const char *reason, const char *pattern)
+/* Takes over those numbers of another reason with the item's pattern that are larger. After the
+ * word "over" those that are smaller, because "over 8 times" is true of 9 times as well. */
+static void widen(struct attn_skip_reason *item, const char *reason)
 {
-    char common[sizeof item->reason];
+    static const char over[] = "over ";
+    const size_t n_over = strlen(over);
+    char merged[sizeof item->reason];
     size_t used = 0;
     const char *mine = item->reason;
-    for (; *pattern && used + 1 < sizeof common; pattern++) {
-        const size_t n = number_length(reason);
-        if (*pattern != 'N' || n == 0) {
-            common[used++] = *pattern;
+    uint64_t bit = 1;
+    for (const char *at = item->pattern; *at && *mine && *reason; at++) {
+        if (*at != NUMBER) {
+            merged[used++] = *at;
             mine++, reason++;
             continue;
         }
-        const size_t m = number_length(mine);
-        const bool same = m == n && strncmp(mine, reason, n) == 0 && used + n < sizeof common;
-        memcpy(common + used, same ? reason : pattern, same ? n : 1);
-        used += same ? n : 1;
-        mine += m ? m : 1;
-        reason += n;
+        const size_t m = number_length(mine), n = number_length(reason);
+        const bool same = m == n && strncmp(mine, reason, n) == 0;
+        const bool least = used >= n_over && memcmp(merged + used - n_over, over, n_over) == 0;
+        const bool other = !same && (strtod(reason, NULL) > strtod(mine, NULL)) != least;
+        if (used + (other ? n : m) + strlen(at) > sizeof merged)
+            return; /* no room for the longer number */
+        memcpy(merged + used, other ? reason : mine, other ? n : m);
+        used += other ? n : m;
+        item->differs |= same || least ? 0 : bit;
+        mine += m, reason += n;
+        bit <<= 1;
     }
-    common[used] = '\0';
-    memcpy(item->reason, common, used + 1);
+    merged[used] = '\0';
+    memcpy(item->reason, merged, used + 1);
+}
+
+/* Says of each number that is not the same for all that it is the largest. */
+static void say_largest(struct attn_skip_reason *item)
+{
+    static const char up_to[] = "up to ";
+    char said[sizeof item->reason];
+    size_t used = 0;
+    uint64_t bit = 1;
+    const char *mine = item->reason;
+    for (const char *at = item->pattern; *at && *mine; at++) {
+        const size_t n = *at == NUMBER ? number_length(mine) : 1;
+        const size_t before = *at == NUMBER && (item->differs & bit) ? strlen(up_to) : 0;
+        if (used + before + n + 1 > sizeof said)
+            break;
+        memcpy(said + used, up_to, before);
+        memcpy(said + used + before, mine, n);
+        used += before + n;
+        mine += n;
+        bit <<= *at == NUMBER;
+    }
+    said[used] = '\0';
+    memcpy(item->reason, said, used + 1);
 }
 
 /* The entry of this reason, added when new; NULL without memory. */
 static struct attn_skip_reason *entry_of(struct attn_skips *skips, const char *reason,
                                          size_t n_backends)
 {
-    char pattern[sizeof skips->items->reason], other[sizeof pattern];
-    pattern_of(reason, pattern, sizeof pattern);
+    char pattern[sizeof skips->items->pattern], cut[sizeof skips->items->reason];
+    snprintf(cut, sizeof cut, "%s", reason);
+    pattern_of(cut, pattern, sizeof pattern);
     for (size_t i = 0; i < skips->count; i++) {
         struct attn_skip_reason *item = &skips->items[i];
-        pattern_of(item->reason, other, sizeof other);
-        if (strcmp(other, pattern) != 0)
+        if (strcmp(item->pattern, pattern) != 0)
             continue;
-        /* The numbers stay as long as they agree. */
-        if (strncmp(item->reason, reason, sizeof item->reason - 1) != 0)
-            keep_common(item, reason, pattern);
+        widen(item, cut);
         return item;
     }
     if (skips->count == skips->room) {
@@ -91,7 +125,8 @@ static struct attn_skip_reason *entry_of(struct attn_skips *skips, const char *r
     *item = (struct attn_skip_reason){.counts = calloc(n_backends, sizeof *item->counts)};
     if (!item->counts)
         return NULL;
-    snprintf(item->reason, sizeof item->reason, "%s", reason);
+    memcpy(item->reason, cut, sizeof cut);
+    memcpy(item->pattern, pattern, sizeof pattern);
     skips->count++;
     return item;
 }
@@ -136,6 +171,8 @@ static int collect(const struct attn_view *view,
         item->counts[row->backend]++;
         item->total++;
     }
+    for (size_t i = 0; i < skips->count; i++)
+        say_largest(&skips->items[i]);
     if (skips->count)
         qsort(skips->items, skips->count, sizeof *skips->items, compare_skips);
     return 0;

@@ -105,6 +105,28 @@ static void groups(void **state)
     attn_grid_free(&grid);
 }
 
+/* A group without a time comes last, whatever its work. */
+static void timed_groups_first(void **state)
+{
+    (void)state;
+    char why[256];
+    struct attn_view two;
+    struct attn_grid grid;
+    json_t *records = json_pack(
+        "[{s:s,s:s,s:s,s:s,s:s,s:s,s:f},{s:s,s:s,s:s,s:s,s:s,s:s,s:f,s:[[f]],s:{s:f}}]", "type",
+        "bench", "id", "1", "backend", "a", "status", "skip", "name", "large_1", "cache", "hot",
+        "flops", 1e12, "type", "bench", "id", "2", "backend", "a", "status", "pass", "name",
+        "small_1", "cache", "hot", "flops", 1e3, "samples_ns", 5.0, "time_ns", "median", 5.0);
+    assert_non_null(records);
+    assert_int_equal(attn_view_create(records, NULL, &two, why, sizeof why), 0);
+    assert_int_equal(attn_grid_create(&two, ATTN_GRID_HOT, &grid), 0);
+    assert_int_equal(grid.n_lines, 2);
+    assert_string_equal(grid.lines[0].row->name, "small_1");
+    attn_grid_free(&grid);
+    attn_view_free(&two);
+    json_decref(records);
+}
+
 static void nothing_timed(void **state)
 {
     (void)state;
@@ -150,12 +172,51 @@ static void skips_by_reason(void **state)
     assert_int_equal(skips.items[0].counts[0], 1);
     assert_int_equal(skips.items[0].counts[1], 2);
     assert_string_equal(skips.items[1].reason,
-                        "budget: a run is predicted to take N s, the limit is 1 s");
+                        "budget: a run is predicted to take up to 17 s, the limit is 1 s");
     assert_int_equal(skips.items[1].total, 2);
     assert_string_equal(skips.items[2].reason, "no reason given");
     attn_skips_free(&skips);
     attn_view_free(&few);
     json_decref(records);
+}
+
+/* What two reasons of a run that differ in numbers are joined to. */
+static void joined_is(const char *a, const char *b, const char *expected)
+{
+    char why[256];
+    struct attn_view two;
+    struct attn_skips skips;
+    json_t *records = json_pack("[{s:s,s:s,s:s,s:s,s:s},{s:s,s:s,s:s,s:s,s:s}]", "type", "verify",
+                                "id", "1", "backend", "a", "status", "skip", "reason", a, "type",
+                                "verify", "id", "2", "backend", "a", "status", "skip", "reason", b);
+    assert_int_equal(attn_view_create(records, NULL, &two, why, sizeof why), 0);
+    assert_int_equal(attn_skips_create(&two, &skips), 0);
+    assert_int_equal(skips.count, 1);
+    assert_string_equal(skips.items[0].reason, expected);
+    attn_skips_free(&skips);
+    attn_view_free(&two);
+    json_decref(records);
+}
+
+/* The largest is said, whichever comes first; over the least of several is over any of them. */
+static void largest(void **state)
+{
+    (void)state;
+    char longest[300], expected[256];
+    joined_is("took 12 s, over 9.5 times N", "took 3 s, over 11 times N",
+              "took up to 12 s, over 9.5 times N");
+    joined_is("9 heads of f32", "10 heads of f32", "up to 10 heads of f32");
+    joined_is("needs 2 GiB", "needs 2 GiB", "needs 2 GiB");
+    /* Without room for the words, the end goes. */
+    memset(longest, 'x', sizeof longest);
+    memcpy(longest, "9 ", 2);
+    longest[sizeof longest - 1] = '\0';
+    snprintf(expected, sizeof expected, "up to %s", longest);
+    char shorter[sizeof longest];
+    memcpy(shorter, longest, sizeof longest);
+    shorter[0] = '1';
+    joined_is(longest, shorter, expected);
+    joined_is("1 and 2", "1 and 300", "1 and up to 300");
 }
 
 static void marks(void **state)
@@ -191,9 +252,10 @@ static void labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hot_and_cold),  cmocka_unit_test(groups),
-        cmocka_unit_test(nothing_timed), cmocka_unit_test(skips_by_reason),
-        cmocka_unit_test(marks),         cmocka_unit_test(labels),
+        cmocka_unit_test(hot_and_cold),    cmocka_unit_test(timed_groups_first),
+        cmocka_unit_test(groups),          cmocka_unit_test(nothing_timed),
+        cmocka_unit_test(skips_by_reason), cmocka_unit_test(marks),
+        cmocka_unit_test(labels),          cmocka_unit_test(largest),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
