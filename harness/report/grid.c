@@ -113,19 +113,23 @@ static double work_of(const struct attn_grid *grid, const struct attn_grid_line 
 /* A group, while their order is found. */
 struct place {
     size_t group;
+    bool timed;
     double work;
 };
 
 static int by_work(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
+    if (x->timed != y->timed)
+        return x->timed ? -1 : 1;
     if (x->work != y->work)
         return x->work < y->work ? 1 : -1;
     return x->group < y->group ? -1 : 1;
 }
 
-/* Groups with most work come first: cases of microseconds tell little. Without timings they stay as
- * they are. Returns 0, or -1: no memory. */
+/* Groups with most work come first: cases of microseconds tell little. Those without a time come
+ * last, whatever their work: they have nothing to compare. Without timings all stay as they are.
+ * Returns 0, or -1: no memory. */
 static int order_groups(struct attn_grid *grid, size_t n_groups)
 {
     struct place *places = calloc(n_groups + 1, sizeof *places);
@@ -133,8 +137,13 @@ static int order_groups(struct attn_grid *grid, size_t n_groups)
     const bool any = places && order;
     for (size_t g = 0; g < n_groups && any; g++)
         places[g].group = g;
-    for (size_t i = 0; i < grid->n_lines && any; i++)
-        places[grid->lines[i].group_order].work += work_of(grid, &grid->lines[i]);
+    for (size_t i = 0; i < grid->n_lines && any; i++) {
+        struct place *place = &places[grid->lines[i].group_order];
+        place->work += work_of(grid, &grid->lines[i]);
+        for (size_t c = 0; c < grid->n_columns; c++)
+            place->timed = place->timed ||
+                           (grid->lines[i].cells[c] && isfinite(grid->lines[i].cells[c]->median));
+    }
     if (any)
         qsort(places, n_groups, sizeof *places, by_work);
     for (size_t g = 0; g < n_groups && any; g++)
