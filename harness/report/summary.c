@@ -13,15 +13,20 @@
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size)
 {
-    double most = attn_field_number(machine, "protocol.rounds"), least = most;
+    /* The rounds that were made; of a run without timings those that were asked for. */
+    double most = NAN, least = NAN;
     double samples = attn_field_number(machine, "protocol.samples");
     char l[ATTN_FIGURE_MAX + 4] = "", m[ATTN_FIGURE_MAX] = ATTN_DASH,
                              s[ATTN_FIGURE_MAX] = ATTN_DASH;
     for (size_t r = 0; r < view->n_rows; r++) {
         size_t rounds = json_array_size(attn_field_at(view->rows[r].bench, "samples_ns"));
-        if (rounds)
+        if (rounds) {
             least = fmin(least, (double)rounds);
+            most = fmax(most, (double)rounds);
+        }
     }
+    if (!isfinite(most))
+        least = most = attn_field_number(machine, "protocol.rounds");
     if (least < most)
         snprintf(l, sizeof l, "%.0f to ", least);
     if (isfinite(most))

@@ -6,9 +6,9 @@
 
 #include "report/types.h"
 
-/* Texts of one line each. Protocol: "5 rounds of 10 samples", or "3 to 5 rounds" if a budget left
- * some results fewer. Machine: "EPYC ..., 2 threads". Build: "attnbench 0.1.0 (abc of
- * DATE), Release, run on DATE". */
+/* Texts of one line each. Protocol: "5 rounds of 10 samples", as they were made, or "3 to 5 rounds"
+ * if a budget left some results fewer; of a run without timings, what was asked for.
+ * Machine: "EPYC ..., 2 threads". Build: "attnbench 0.1.0 (abc of DATE), Release, run on DATE". */
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size);
 void attn_machine_text(const json_t *machine, char *text, size_t size);

@@ -243,6 +243,8 @@ static void two_rounds(void **state)
     assert_int_equal(folder_report(&run, script_dir, note, sizeof note), 0);
     char *text = folder_text("index.html");
     assert_non_null(strstr(text, " ms (2)</small>"));
+    /* Those that were made; five were asked for. */
+    assert_non_null(strstr(text, "<dt>Protocol</dt><dd>2 rounds of "));
     assert_null(strstr(text, "<i>\xc2\xb1"));
     free(text);
     text = folder_text("report.md");
