@@ -344,8 +344,7 @@ void attn_verdict_put_text(FILE *out, const struct attn_verdict *verdict, int co
 void attn_verdict_put_html(FILE *out, const struct attn_verdict *verdict)
 {
     fputs("<h2>Verdict</h2>\n", out);
-    if (verdict->n > 0 && verdict->lines[0].of_group)
-        fprintf(out, "<p>%s</p>\n", groups_head);
+    /* Above, so that nothing stands between the head of the groups and their lines. */
     for (size_t i = 0; i < verdict->n; i++)
         if (verdict->lines[i].warns) {
             fputs("<p class=\"warning\"><b>", out);
@@ -354,6 +353,8 @@ void attn_verdict_put_html(FILE *out, const struct attn_verdict *verdict)
             attn_put_html(out, verdict->lines[i].text);
             fputs("</p>\n", out);
         }
+    if (verdict->n > 0 && verdict->lines[0].of_group)
+        fprintf(out, "<p>%s</p>\n", groups_head);
     fputs("<dl class=\"facts verdict\">\n", out);
     for (size_t i = 0; i < verdict->n; i++) {
         const struct attn_verdict_line *line = &verdict->lines[i];

@@ -315,6 +315,18 @@ static void warning(void **state)
     assert_null(strstr(text, "<dt>Noise"));
     assert_non_null(strstr(text, "<dt>Failed</dt><dd>nothing</dd>"));
     free(text);
+    /* Nothing stands between the head of the groups and their lines. */
+    verdict.n = 0;
+    attn_verdict_add(&verdict, "seqlen", "avx2");
+    attn_verdict_add(&verdict, "Noise", "a < b");
+    verdict.lines[0].of_group = verdict.lines[1].warns = true;
+    out = open_memstream(&text, &length);
+    attn_verdict_put_html(out, &verdict);
+    fclose(out);
+    const char *head = strstr(text, "<p>Fastest exact backend ");
+    assert_true(head && strstr(text, "<p class=\"warning\">") < head);
+    assert_memory_equal(strchr(head, '\n'), "\n<dl ", 5);
+    free(text);
 }
 
 /* The fastest first in each case, with its whole name, and what was not timed with its reason. */
