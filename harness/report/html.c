@@ -121,11 +121,18 @@ static void put_backend_head(FILE *out, const struct attn_view *view)
           out);
 }
 
+/* What the last columns of the table of backends are; harness/judge measures them. */
+#define GRADES                                                                                     \
+    "Error/bound: over 1 fails. Worst grade: the largest error over what the best arithmetic of "  \
+    "the type may lose; at most 1 is as exact as can be. Median slack: how many times as much as " \
+    "that the backend's declared arithmetic is allowed"
+
 static int put_backends(FILE *out, const struct page *page)
 {
     const struct attn_view *view = page->parts->view;
     char figure[ATTN_FIGURE_MAX];
     int shown = 0;
+    fputs("<p class=\"soft\">" GRADES ".</p>\n", out);
     put_backend_head(out, view);
     for (int s = 0; s < ATTN_STATUS_COUNT; s++)
         shown += is_shown(view, s);

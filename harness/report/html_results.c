@@ -177,7 +177,8 @@ static void put_legend(FILE *out, const struct attn_view *view)
           "interval. " ATTN_ROUNDS_CONVENTION
           ", and how many these are; of one round nothing. Below: GFLOP/s and their "
           "share of the machine's limit. Bold: " BOLD_CONVENTION
-          ". Backends that win most stand first, groups with most work too.",
+          "; of one round each, the least median alone, though no order is clear then. Backends "
+          "that win most stand first, groups with most work too.",
           out);
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. untimed: verified only; 'Not timed' in the "
