@@ -16,7 +16,7 @@ column_width = wanted < 150 ? wanted : 150
 # Names of backends stand upright where they would run into each other.
 upright = longest * 7.2 > column_width
 above = 66 + (upright ? 7.8 * (longest < 24 ? longest : 24) : 16)
-below = 117
+below = 117 + (empty eq '' ? 0 : 16)
 width = 900
 height = above + n_rows * row_height + below
 row_y(r) = above + (r - 0.5) * row_height
@@ -34,9 +34,10 @@ set yrange [height:0]
 
 set label 1 title at width / 2, 22 center noenhanced font ',15'
 set label 4 marks at 12, height - 45 left noenhanced font ',9' tc rgb text_grey
+set label 5 empty at 12, height - 61 left noenhanced font ',9' tc rgb text_grey
 set label 2 footer1 at 12, height - 28 left noenhanced font ',9' tc rgb text_grey
 set label 3 footer2 at 12, height - 11 left noenhanced font ',9' tc rgb text_grey
-n = 4
+n = 5
 do for [b = 1:n_backends] {
     n = n + 1
     short = strlen(names[b]) > 24 ? substr(names[b], 1, 23).'…' : names[b]
@@ -71,6 +72,10 @@ set object n_steps + 1 rect from bar_left, bar_y to bar_left + n_steps * step, b
 set label n + 1 'slower' at bar_left - 8, bar_y + bar_height / 2 right noenhanced font ',9' tc rgb text_grey
 set label n + 2 'faster' at bar_left + n_steps * step + 8, bar_y + bar_height / 2 left noenhanced font ',9' tc rgb text_grey
 
+# Hatching has to be seen on strong colours as well as on pale ones: it is as light or dark as the
+# text that reads there, and softer on what is nearly white (its red is then above 200).
+hatch(colour, text) = text > 0 ? 0xffffff : colour / 65536 > 200 ? 0x777777 : 0x202020
+
 # A figure on hatching has a ground of its own.
 set style textbox opaque fillcolor rgb '#ffffff' noborder margins 0.6, 0.2
 data = base.'.dat'
@@ -85,8 +90,8 @@ do for [t in 'svg png'] {
     }
     set output base.'.'.t
     plot data using (column_x($2)):(row_y($1)):(half_x):(half_y):3 with boxxyerror fs solid noborder lc rgb variable, \
-         data using (column_x($2)):($5 == 1 ? row_y($1) : NaN):(half_x):(half_y) \
-             with boxxyerror fill transparent pattern 4 noborder lc rgb '#777777', \
+         data using (column_x($2)):($5 == 1 ? row_y($1) : NaN):(half_x):(half_y):(hatch($3, $4)) \
+             with boxxyerror fill transparent pattern 4 noborder lc rgb variable, \
          data using (column_x($2)):(row_y($1)):($5 == 1 ? '' : stringcolumn(6)):4 with labels noenhanced font figure_font tc rgb variable, \
          data using (column_x($2)):($5 == 1 ? row_y($1) : NaN):6 with labels boxed noenhanced font figure_font tc rgb '#000000'
     set output

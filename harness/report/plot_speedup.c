@@ -25,6 +25,7 @@ struct map_row {
 struct map {
     struct map_row rows[ROWS_MAX];
     size_t n_rows, left_out;               /* rows; cases without a row */
+    size_t empty;                          /* cases without a row, as they have no speed-up */
     size_t columns[ATTN_SERIES_BACKENDS];  /* of the grid */
     size_t backends[ATTN_SERIES_BACKENDS]; /* the same in the view */
     size_t n_columns;
@@ -58,18 +59,23 @@ static void sort_in(struct map *map, const struct attn_grid *grid, size_t head)
     map->rows[at] = row;
 }
 
-/* Adds a family that has a speed-up, with all of its cases, or counts them as left out. The first
+/* Adds a family that has a speed-up, with those of its cases that have one, or counts them as left
+ * out. The first
  * is cut short where it alone has too many. */
 static void add_family(struct map *map, const struct attn_canvas *canvas,
                        const struct attn_family *family)
 {
     const struct attn_speedup *speedup = canvas->speedup;
     const struct attn_grid *grid = &speedup->grid;
-    const size_t head = map->n_rows, cases = family->cases + family->alone;
-    bool any = false;
-    for (size_t i = 0; i < grid->n_lines && !any; i++)
-        any = attn_family_has(family, &grid->lines[i]) && has_ratio(speedup, i);
-    if (!any)
+    const size_t head = map->n_rows;
+    size_t cases = 0;
+    for (size_t i = 0; i < grid->n_lines; i++)
+        if (attn_family_has(family, &grid->lines[i]) && canvas->ranking->lines[i].ranked) {
+            const bool has = has_ratio(speedup, i);
+            cases += has;
+            map->empty += !has;
+        }
+    if (cases == 0)
         return;
     if (map->n_rows && map->n_rows + 1 + cases > ROWS_MAX) {
         map->left_out += cases;
@@ -77,7 +83,8 @@ static void add_family(struct map *map, const struct attn_canvas *canvas,
     }
     map->rows[map->n_rows++] = (struct map_row){family, grid->n_lines};
     for (size_t i = 0; i < grid->n_lines; i++) {
-        if (!attn_family_has(family, &grid->lines[i]) || !canvas->ranking->lines[i].ranked)
+        if (!attn_family_has(family, &grid->lines[i]) || !canvas->ranking->lines[i].ranked ||
+            !has_ratio(speedup, i))
             continue;
         if (map->n_rows == ROWS_MAX) {
             map->left_out++;
@@ -222,13 +229,14 @@ static void define_bar(FILE *out, double range)
     }
 }
 
-static const char marks[] = "Hatched: the 95 % interval holds 1. Without a figure: no base, the "
-                            "baseline has no time; untimed, verified only; n/a, not supported";
+static const char marks[] =
+    "Hatched: the 95 % interval holds 1, or there is none (fewer than 4 rounds). No figure: "
+    "untimed, verified only; n/a, not supported; budget, too slow";
 
 static void define_map(FILE *out, const struct attn_canvas *canvas, const struct map *map,
                        struct attn_plot *plot)
 {
-    char protocol[128], line[320], left_out[64] = "";
+    char protocol[128], line[320], empty[96] = "", left_out[64] = "";
     const struct attn_speedup *speedup = canvas->speedup;
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
@@ -240,10 +248,14 @@ static void define_map(FILE *out, const struct attn_canvas *canvas, const struct
              canvas->view->backends[speedup->grid.columns[speedup->baseline]].label, protocol);
     attn_define_footer(out, canvas->machine, line);
     attn_define(out, "marks", marks);
+    if (map->empty)
+        snprintf(empty, sizeof empty, "%zu cases without any speed-up are left out", map->empty);
+    attn_define(out, "empty", empty);
     if (map->left_out)
         snprintf(left_out, sizeof left_out, " %zu cases with less work are left out.",
                  map->left_out);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s.%s", line, marks, left_out);
+    snprintf(plot->caption, sizeof plot->caption, "%s. %s.%s%s%s%s", line, marks, *empty ? " " : "",
+             empty, *empty ? "." : "", left_out);
 }
 
 int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,
