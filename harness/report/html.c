@@ -124,7 +124,7 @@ static void put_backend_head(FILE *out, const struct attn_view *view)
 /* What the last columns of the table of backends are; harness/judge measures them. */
 #define GRADES                                                                                     \
     "Error/bound: over 1 fails. Worst grade: the largest error over what the best arithmetic of "  \
-    "the type may lose; at most 1 is as exact as can be. Median slack: how many times as much as " \
+    "the type may lose; at most 1 is within that. Median slack: how many times as much as "        \
     "that the backend's declared arithmetic is allowed"
 
 static int put_backends(FILE *out, const struct page *page)

@@ -60,8 +60,7 @@ static void sort_in(struct map *map, const struct attn_grid *grid, size_t head)
 }
 
 /* Adds a family that has a speed-up, with those of its cases that have one, or counts them as left
- * out. The first
- * is cut short where it alone has too many. */
+ * out. The first is cut short where it alone has too many. */
 static void add_family(struct map *map, const struct attn_canvas *canvas,
                        const struct attn_family *family)
 {
@@ -231,7 +230,7 @@ static void define_bar(FILE *out, double range)
 
 static const char marks[] =
     "Hatched: the 95 % interval holds 1, or there is none (fewer than 4 rounds). No figure: "
-    "untimed, verified only; n/a, not supported; budget, too slow";
+    "untimed, verified only; n/a, not supported; budget, no time for it";
 
 static void define_map(FILE *out, const struct attn_canvas *canvas, const struct map *map,
                        struct attn_plot *plot)
