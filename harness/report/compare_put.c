@@ -222,13 +222,15 @@ static json_t *pair_json(const struct attn_pair *pair)
         "reason", pair->reason, "p", attn_json_number(pair->p), "by_turns", pair->by_turns);
 }
 
-static void put_differences(FILE *out, const struct attn_differences *differences)
+static void put_differences(FILE *out, const struct attn_differences *differences, bool markdown)
 {
     for (size_t i = 0; i < differences->count; i++) {
         const struct attn_difference *d = &differences->items[i];
-        fprintf(out, "%s: the %s is %s in the base and %s in the new\n",
+        fprintf(out, "%s%s: the %s is %s in the base and %s in the new\n", markdown ? "- " : "",
                 d->stops ? "differs" : "changed", d->what, d->base, d->next);
     }
+    if (markdown && differences->count > 0)
+        fputs("\n", out); /* ends the list */
 }
 
 /* Nothing passes that nothing was compared for. */
@@ -325,6 +327,7 @@ int attn_compare_put(FILE *out, const struct attn_compare_findings *f,
         put_sources(out, &f->tally, options->margin);
     if (f->footprint.list)
         put_gate(out, f, options);
-    put_differences(out, &f->differences); /* why nothing was compared is for stderr */
+    put_differences(out, &f->differences,
+                    options->markdown); /* why nothing was compared is for stderr */
     return 0;
 }

@@ -122,6 +122,7 @@ class Compare(Case):
         self.assertIn("differs: the set of compiler flags is ", done.stdout)
         self.assertIn("changed: the plugin file of ", done.stdout)
         self.assertIn("--cross compares nevertheless", done.stderr)
+        self.assertIn("- differs: the page size is ", self.expect(8, "compare", run, other, "--markdown").stdout)
         found = json.loads(self.expect(8, "compare", run, other, "--json").stdout)
         self.assertEqual(sum(d["stops"] for d in found["differences"]), 2)
         self.assertIn("2 slower", self.expect(4, "compare", run, other, "--cross").stdout)
