@@ -27,7 +27,7 @@ struct against {
 
 static void put_run(FILE *out, const char *name, const struct attn_run_data *run)
 {
-    char machine[320], build[320];
+    char machine[320], build[320], system[448];
     attn_machine_text(run->machine, machine, sizeof machine);
     attn_build_text(run->machine, build, sizeof build);
     fprintf(out, "<dt>%s</dt><dd>", name);
@@ -36,12 +36,32 @@ static void put_run(FILE *out, const char *name, const struct attn_run_data *run
     attn_put_html(out, machine);
     fputs("; ", out);
     attn_put_html(out, build);
+    attn_system_text(run->machine, system, sizeof system);
+    fputs("; ", out);
+    attn_put_html(out, system);
     fputs("</dd>\n", out);
+}
+
+/* Runs that were compared although a difference stands against it. */
+static void put_warning(FILE *out, const struct against *a)
+{
+    const json_t *list = json_object_get(a->found, "differences");
+    size_t i, stopping = 0;
+    json_t *item;
+    json_array_foreach(list, i, item) stopping += json_is_true(json_object_get(item, "stops"));
+    if (stopping > 0)
+        fprintf(out,
+                "<p class=\"warning\"><b>Not comparable:</b> %zu difference%s between the runs, "
+                "listed below, may change times%s.</p>\n",
+                stopping, stopping == 1 ? "" : "s",
+                a->options->cross ? "; they were compared nevertheless, by --cross" : "");
 }
 
 static void put_facts(FILE *out, const struct against *a)
 {
-    fputs("<h1>attnbench comparison</h1>\n<dl class=\"facts\">\n", out);
+    fputs("<h1>attnbench comparison</h1>\n", out);
+    put_warning(out, a);
+    fputs("<dl class=\"facts\">\n", out);
     put_run(out, "Base", a->base);
     put_run(out, "New", a->next);
     fputs("<dt>Ratios</dt><dd>time of new over time of base, by round medians", out);

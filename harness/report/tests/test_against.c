@@ -67,6 +67,8 @@ static void a_page(void **state)
     assert_int_equal(folder_count(text, "</html>"), 1);
     assert_int_equal(folder_count(text, "<script"), 1);
     assert_non_null(strstr(text, "<p>Nothing: processor"));
+    assert_null(strstr(text, "Not comparable"));
+    assert_non_null(strstr(text, "; Linux "));
     assert_true(strstr(text, "What differs") < strstr(text, "<h2>Verdicts</h2>"));
     /* avx2 has 40 results hot and 26 cold. */
     assert_non_null(strstr(text, "<div class=\"tile fail\"><b>66</b>slower</div>"));
@@ -106,11 +108,14 @@ static void what_differs(void **state)
     assert_null(strstr(text, "a<b>"));
     assert_non_null(strstr(text, "<h2>No verdicts</h2>"));
     assert_null(strstr(text, "<h2>Results</h2>"));
+    assert_non_null(strstr(text, "<b>Not comparable:</b> 1 difference between the runs, listed "
+                                 "below, may change times.</p>"));
     free(text);
     options.cross = true;
     text = against(&options, &code);
     assert_int_equal(code, ATTN_EXIT_OK);
     assert_true(strstr(text, "CPU model") < strstr(text, "<h2>Results</h2>"));
+    assert_non_null(strstr(text, "; they were compared nevertheless, by --cross.</p>"));
     free(text);
 }
 
