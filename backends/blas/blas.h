@@ -46,6 +46,11 @@ void attn_blas_describe_copies(const struct attn_problem *problem, char *text, s
 int attn_blas_supports(const struct attn_problem *problem, const struct attn_services *services,
                        char *why, size_t size);
 
+/* OpenBLAS's own, in builds with kernels for many processors; NULL in others. */
+char *openblas_get_corename(void) __attribute__((weak));
+void gotoblas_dynamic_init(void) __attribute__((weak));
+void gotoblas_dynamic_quit(void) __attribute__((weak));
+
 /* Where OpenBLAS runs its oldest kernels on a processor with AVX2, because it does not know it,
  * makes it take those for AVX-512 or AVX2. OPENBLAS_CORETYPE, if set, stays in force. Done when the
  * plugin is loaded; exported for its test. */

@@ -5,11 +5,6 @@
 
 #include "blas.h"
 
-/* OpenBLAS's own, in builds with kernels for many processors; NULL in others. */
-char *openblas_get_corename(void) __attribute__((weak));
-void gotoblas_dynamic_init(void) __attribute__((weak));
-void gotoblas_dynamic_quit(void) __attribute__((weak));
-
 void attn_blas_choose_core(void)
 {
 #if defined(__x86_64__)

@@ -12,10 +12,6 @@
 
 #include "../blas.h"
 
-char *openblas_get_corename(void) __attribute__((weak));
-void gotoblas_dynamic_init(void) __attribute__((weak));
-void gotoblas_dynamic_quit(void) __attribute__((weak));
-
 enum { N = 96 };
 
 #if defined(__x86_64__)
