@@ -275,5 +275,5 @@ void attn_journal_release(struct attn_journal_content *content)
     json_decref(content->records);
     json_decref(content->run);
     json_decref(content->selection);
-    content->records = content->run = NULL;
+    content->records = content->run = content->selection = NULL;
 }
