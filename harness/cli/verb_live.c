@@ -123,11 +123,12 @@ enum attn_exit attn_verb_compare_live(struct attn_command *c, const struct attn_
     code = attn_session_begin(c, paths, &session);
     if (code)
         goto out;
-    if (empty_one(&session)) {
+    const char *empty = empty_one(&session);
+    if (empty) {
         snprintf(why, sizeof why,
                  "%s computes nothing, so there is nothing to compare: 'attnbench bench -b %s' "
                  "shows what a call costs",
-                 empty_one(&session), empty_one(&session));
+                 empty, empty);
         code = attn_complain(ATTN_EXIT_USAGE, why);
         goto out;
     }

@@ -327,7 +327,7 @@ int attn_compare_put(FILE *out, const struct attn_compare_findings *f,
         put_sources(out, &f->tally, options->margin);
     if (f->footprint.list)
         put_gate(out, f, options);
-    put_differences(out, &f->differences,
-                    options->markdown); /* why nothing was compared is for stderr */
+    /* Why nothing was compared is for stderr. */
+    put_differences(out, &f->differences, options->markdown);
     return 0;
 }

@@ -201,8 +201,8 @@ class Adapters(unittest.TestCase):
 
     def test_a_package_that_the_build_script_brings_is_told_with_how(self):
         program = os.path.realpath(os.environ.get("ATTNBENCH_PYTHON", "/usr/bin/python3"))
-        for folder, hint in ((".deps/peers", "; scripts/build.sh --with-peers brings it"), ("own", "; install it there, or name another Python by "
-                              "ATTNBENCH_PYTHON")):
+        for folder, hint in ((".deps/peers", "; scripts/build.sh --with-peers brings it"),
+                             ("own", "; install it there, or name another Python by ATTNBENCH_PYTHON")):
             prefix = os.path.join(self.folder, folder)  # an environment without packages
             os.makedirs(os.path.join(prefix, "bin"))
             os.symlink(program, os.path.join(prefix, "bin/python3"))
