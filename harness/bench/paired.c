@@ -7,6 +7,7 @@
 
 #include "bench/block.h"
 #include "bench/choose.h"
+#include "bench/settle.h"
 #include "bench/turns_record.h"
 #include "host/entropy.h"
 #include "host/memory.h"
@@ -39,6 +40,9 @@ enum { BATCHES_LEAST = 8, BATCHES_LEAST_BUDGET = 4 };
  * interval of eight is 1.7 times their spread, that of five 2.5 times. */
 enum { ROUNDS_WANTED = 12 };
 
+/* A case whose next backend is so much slower in the rounds before will be known so early. */
+#define LOOKS_CLEAR 1.25
+
 /* With a budget, a backend so many times as slow as the fastest has no turns, which go to more
  * cases. */
 #define HOPELESS 4
@@ -58,6 +62,7 @@ enum { LOOKS = 3 };
 /* One round of a block. */
 struct pass {
     int round;
+    bool wanting; /* cases want some of those planned, which have them alone */
     struct attn_session *session;
     struct attn_block *block;
     struct attn_seat *seats; /* [backends] */
@@ -104,7 +109,9 @@ static bool can_play(const struct pass *pass, size_t i, size_t b)
 /* Is it to have more of them? */
 static bool takes_part(const struct pass *pass, size_t i, size_t b)
 {
-    return can_play(pass, i, b) && rounds_of(pass, i, b)->n < rounds_most(&pass->session->settings);
+    const struct attn_paired_rounds *p = rounds_of(pass, i, b);
+    return can_play(pass, i, b) && p->n < rounds_most(&pass->session->settings) &&
+           !(pass->wanting && p->settled);
 }
 
 /* Is there a backend that has not had all its rounds of a case that was chosen? */
@@ -131,11 +138,23 @@ static int rounds_made(const struct pass *pass, size_t i)
     return made;
 }
 
+/* Are the ratios of all its backends known? The fastest is none of the settled. */
+static bool is_settled(const struct pass *pass, size_t i)
+{
+    size_t open = 0, settled = 0;
+    for (size_t b = 0; b < pass->session->roster.count; b++)
+        if (can_play(pass, i, b)) {
+            settled += rounds_of(pass, i, b)->settled;
+            open += !rounds_of(pass, i, b)->settled;
+        }
+    return settled > 0 && open == 1;
+}
+
 /* How many of those planned a case wants still. */
 static int rounds_wanted(const struct pass *pass, size_t i)
 {
     const int planned = rounds_planned(pass), made = rounds_made(pass, i);
-    return made < planned ? planned - made : 0;
+    return made < planned && !is_settled(pass, i) ? planned - made : 0;
 }
 
 /* The backend that the others are compared with: the fastest of the rounds before. It stays for all
@@ -460,10 +479,10 @@ static int time_round(struct pass *pass, double until, double left_s, bool *any)
     int most = rounds_most(&session->settings); /* more, where cases were put off */
     char ignored[256];
     int result = 0;
-    bool wanting = false;
+    pass->wanting = false;
     most = pass->round < most ? most : pass->round + 1;
     for (size_t i = 0; i < pass->block->count; i++)
-        wanting = wanting || (has_turns(pass, i) && rounds_wanted(pass, i) > 0);
+        pass->wanting = pass->wanting || (has_turns(pass, i) && rounds_wanted(pass, i) > 0);
     if (attn_claim_take((uint32_t)session->settings.threads, LOOK_S, PATIENCE_S, &pass->claim,
                         ignored, sizeof ignored))
         pass->claim = (struct attn_claim){.n = 0};
@@ -473,7 +492,7 @@ static int time_round(struct pass *pass, double until, double left_s, bool *any)
     }
     *any = false;
     for (size_t i = 0; i < pass->block->count && result == 0 && !attn_interrupted; i++) {
-        if (!has_turns(pass, i) || (wanting && rounds_wanted(pass, i) == 0) ||
+        if (!has_turns(pass, i) || (pass->wanting && rounds_wanted(pass, i) == 0) ||
             (pass->round > 0 && attn_now() + cost_of(pass, i, times) > until))
             continue;
         *any = true;
@@ -496,15 +515,22 @@ static double median_of(const struct pass *pass, size_t i, size_t b)
                : INFINITY;
 }
 
+/* The two least medians. INFINITY: there are fewer. */
+static void find_fastest(const struct pass *pass, size_t i, double *first, double *second)
+{
+    *first = *second = INFINITY;
+    for (size_t b = 0; b < pass->session->roster.count; b++) {
+        const double median = median_of(pass, i, b);
+        *second = fmin(*second, fmax(*first, median));
+        *first = fmin(*first, median);
+    }
+}
+
 /* Leaves out of a case's turns what is far slower than the fastest. The next one stays. */
 static void leave_out_hopeless(struct pass *pass, size_t i)
 {
-    double first = INFINITY, second = INFINITY;
-    for (size_t b = 0; b < pass->session->roster.count; b++) {
-        const double median = median_of(pass, i, b);
-        second = fmin(second, fmax(first, median));
-        first = fmin(first, median);
-    }
+    double first, second;
+    find_fastest(pass, i, &first, &second);
     for (size_t b = 0; b < pass->session->roster.count; b++) {
         const double median = median_of(pass, i, b);
         if (isfinite(median) && median > fmax(HOPELESS * first, second))
@@ -517,17 +543,49 @@ static void leave_out_hopeless(struct pass *pass, size_t i)
 /* Of the time for rounds, what goes to those that are put off. */
 #define PUT_OFF_SHARE 0.25
 
-/* Chooses cases, as long as there is time for the rounds that all of them want. */
-static void choose_cases(struct pass *pass, double until)
+/* How many rounds a case is expected to have still, until it wants none. */
+static int rounds_expected(const struct pass *pass, size_t i)
+{
+    const int wanted = rounds_wanted(pass, i), made = rounds_made(pass, i);
+    double first, second;
+    find_fastest(pass, i, &first, &second);
+    return isfinite(second) && second > LOOKS_CLEAR * first &&
+                   made + wanted > ATTN_SETTLED_ROUNDS && made < ATTN_SETTLED_ROUNDS
+               ? ATTN_SETTLED_ROUNDS - made
+               : wanted;
+}
+
+/* Looks which backends of a case are settled. Returns 0, or -1: no memory. */
+static int settle_case(const struct pass *pass, size_t i)
+{
+    const size_t all = pass->session->roster.count;
+    struct attn_paired_rounds **playing = calloc(all, sizeof(struct attn_paired_rounds *));
+    size_t n = 0;
+    for (size_t b = 0; b < all && playing; b++)
+        if (can_play(pass, i, b))
+            playing[n++] = rounds_of(pass, i, b);
+    const int result = playing ? attn_settle(playing, n) : -1;
+    if (result)
+        snprintf(pass->why, pass->size, "no memory for the ratios of %zu backends", all);
+    free(playing);
+    return result;
+}
+
+/* Chooses cases, as long as there is time for the rounds that all of them want. Returns 0, or -1:
+ * no memory. */
+static int choose_cases(struct pass *pass, double until)
 {
     const double times = turns_cost(pass);
     for (size_t i = 0; i < pass->block->count; i++) {
         struct attn_choice *choice = &pass->choices[i];
+        if (isfinite(until) && settle_case(pass, i))
+            return -1;
         choice->made = rounds_made(pass, i);
-        choice->cost = rounds_wanted(pass, i) * cost_of(pass, i, times) /
+        choice->cost = rounds_expected(pass, i) * cost_of(pass, i, times) /
                        (choice->made > 1 ? 1 : 1 - PUT_OFF_SHARE);
     }
     attn_choose(pass->choices, pass->block->count, until - attn_now());
+    return 0;
 }
 
 /* Says of the cases that were not chosen why. */
@@ -615,10 +673,11 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
          pass.round++) {
         const int made = pass.round - restored;
         const double now = attn_now(), next = made ? (now - began) / made : -1;
-        choose_cases(&pass, until);
-        result =
-            time_round(&pass, until,
-                       isfinite(until) ? until - now : next * (rounds_most(s) - pass.round), &any);
+        result = choose_cases(&pass, until);
+        if (result == 0)
+            result = time_round(
+                &pass, until, isfinite(until) ? until - now : next * (rounds_most(s) - pass.round),
+                &any);
     }
     if (result == 0)
         leave_out_rest(&pass);

@@ -68,6 +68,11 @@ bool attn_paired_low(const struct attn_paired_rounds *p, struct attn_interval *l
     return over_rounds(p, low_of, low);
 }
 
+bool attn_paired_to_anchor(const struct attn_paired_rounds *p, struct attn_interval *ratio)
+{
+    return p->anchor && over_rounds(p, ratio_of, ratio);
+}
+
 static json_t *limits(const struct attn_interval *i)
 {
     return isfinite(i->lo) && isfinite(i->hi) ? json_pack("[f, f]", i->lo, i->hi) : json_null();
@@ -121,7 +126,7 @@ static json_t *pair_json(const struct attn_paired_rounds *p)
 {
     struct attn_interval ratio;
     json_int_t cycles = 0;
-    if (!p->anchor || !over_rounds(p, ratio_of, &ratio))
+    if (!attn_paired_to_anchor(p, &ratio))
         return json_null();
     for (int r = 0; r < p->n; r++)
         cycles += (json_int_t)p->rounds[r].side.cycles;

@@ -32,11 +32,15 @@ struct attn_paired_rounds {
     int64_t iterations; /* runs of a batch, as the first round has found them; 0: not yet */
     const struct attn_contestant *anchor; /* whom the ratios are to; NULL: nobody */
     double seconds;                       /* wall clock of its turns, begin and end included */
-    char why_not[256];                    /* why rounds are missing; "": none are */
+    bool settled;      /* its place is known: it has no rounds while others want some (paired.c) */
+    char why_not[256]; /* why rounds are missing; "": none are */
 };
 
 /* Makes the ratios, once all rounds are known. Returns 0, or -1: no memory. */
 int attn_paired_ratios(struct attn_paired_rounds *p);
+
+/* After it: its time over the anchor's, over all rounds. False if there is none. */
+bool attn_paired_to_anchor(const struct attn_paired_rounds *p, struct attn_interval *ratio);
 
 void attn_paired_free(struct attn_paired_rounds *p);
 
