@@ -40,13 +40,17 @@ static enum attn_block_class class_of(const struct attn_case *c)
                                    : ATTN_BLOCK_OTHER;
 }
 
+bool attn_block_is_small(const struct attn_case *c)
+{
+    return class_of(c) == ATTN_BLOCK_SMALL;
+}
+
 /* What a small case is expected to take to be verified on a backend. (Measured: 0.006 s of eight
  * that load little, 0.014 s of fourteen, four of which load PyTorch.) */
 static const double small_verify_s = 0.014;
 
-/* So few small cases take no time that another one would miss: they are first, whatever comes after
- * them. Many are last, because together they do. */
-enum { FEW_SMALL = 8 };
+/* Few small cases are first, whatever comes after them. Many are last, because together they take
+ * time that others would miss. */
 
 /* What decides the place of a case: its class, -1 for few small ones; then its time, 0 for small
  * ones, which stay in their order. */
@@ -79,7 +83,7 @@ int attn_block_order(struct attn_case_list *cases)
         const enum attn_block_class class = class_of(c);
         places[i] = class != ATTN_BLOCK_SMALL
                         ? (struct place){(int)class, seconds_of(c), i}
-                        : (struct place){small <= FEW_SMALL ? -1 : (int)class, 0, i};
+                        : (struct place){small <= ATTN_BLOCK_FEW_CASES ? -1 : (int)class, 0, i};
     }
     if (any)
         qsort(places, cases->count, sizeof *places, by_place);

@@ -13,6 +13,9 @@
 /* Each round of a block starts every backend again, which takes PyTorch seconds. */
 enum { ATTN_BLOCK_CASES = 64 };
 
+/* So few small cases take no time that others would miss, though there is a budget. */
+enum { ATTN_BLOCK_FEW_CASES = 8 };
+
 /* A run longer than this has few samples in a round, and is not timed cold: it evicts its own first
  * operands. (Measured: cold over hot is 0.96 to 1.02 from 10 ms on.) */
 #define ATTN_LONG_RUN_S 0.01
@@ -44,6 +47,9 @@ struct attn_entry *attn_block_entry(const struct attn_block *block, size_t backe
 /* The inputs of timings of case i, which has an instance. */
 struct attn_variants *attn_block_variants(const struct attn_session *session,
                                           struct attn_block *block, size_t i);
+
+/* Is the time of its runs mostly that of a call? */
+bool attn_block_is_small(const struct attn_case *c);
 
 /* Puts the cases into the order in which a budget is spent on them: by class, less work before
  * more. Returns 0, or -1: no memory. */

@@ -85,26 +85,40 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
     return 0;
 }
 
+/* Has a case cold timings? With a budget for many cases only where they differ most from hot ones,
+ * and a run is more than a call. */
+static bool is_cold(const struct attn_session *session, const struct attn_case *c)
+{
+    const struct attn_settings *s = &session->settings;
+    const bool all =
+        s->cold_asked || s->budget_s <= 0 || session->cases.count <= ATTN_BLOCK_FEW_CASES;
+    return s->cold && (all || (!attn_block_is_small(c) &&
+                               attn_seat_by_memory(attn_case_flops(c, attn_case_cells(c)),
+                                                   attn_case_bytes(c))));
+}
+
 /* Is a round of an entry to be made? Not if an earlier command has made it. */
-static bool is_wanted(const struct attn_settings *s, const struct attn_entry *entry,
+static bool is_wanted(const struct attn_session *session, const struct attn_entry *entry,
                       enum attn_cache cache, int round)
 {
     const bool none = entry->contestant->info.exactness == ATTN_NONE;
     return entry->timed && !entry->enough && entry->n_rounds[cache] <= round &&
-           (cache == ATTN_HOT ? s->hot || none
-                              : s->cold && !none && entry->seconds < ATTN_LONG_RUN_S);
+           (cache == ATTN_HOT
+                ? session->settings.hot || none
+                : !none && entry->seconds < ATTN_LONG_RUN_S && is_cold(session, entry->c));
 }
 
-static bool is_owed(const struct attn_settings *s, const struct attn_entry *entry, int round)
+static bool is_owed(const struct attn_session *session, const struct attn_entry *entry, int round)
 {
-    return is_wanted(s, entry, ATTN_HOT, round) || is_wanted(s, entry, ATTN_COLD, round);
+    return is_wanted(session, entry, ATTN_HOT, round) ||
+           is_wanted(session, entry, ATTN_COLD, round);
 }
 
 /* Is any round of this number to be made? */
 static bool any_owed(const struct attn_session *session, const struct attn_block *block, int round)
 {
     for (size_t e = 0; e < block->count * session->roster.count; e++)
-        if (is_owed(&session->settings, &block->entries[e], round))
+        if (is_owed(session, &block->entries[e], round))
             return true;
     return false;
 }
@@ -122,13 +136,13 @@ static int take_turn(struct attn_session *session, struct attn_block *block, siz
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         struct attn_entry *entry = attn_block_entry(block, n, i, b);
         bool none = entry->contestant->info.exactness == ATTN_NONE;
-        if (!is_owed(s, entry, round))
+        if (!is_owed(session, entry, round))
             continue;
         struct attn_variants *variants = attn_block_variants(session, block, i);
         /* Neither always comes after the other. */
         for (int k = 0; k < ATTN_CACHES && result == 0; k++) {
             const enum attn_cache cache = ((size_t)(round + k) + i) % 2 ? ATTN_COLD : ATTN_HOT;
-            if (!is_wanted(s, entry, cache, round))
+            if (!is_wanted(session, entry, cache, round))
                 continue;
             if (!none)
                 attn_progress_round(block->progress, round, s->rounds, left_s,

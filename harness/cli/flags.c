@@ -181,7 +181,7 @@ static enum attn_exit take_cache(const struct attn_flag *flag, char *text, struc
 {
     struct attn_settings *s = &c->settings;
     s->hot = !strcmp(text, "hot") || !strcmp(text, "both");
-    s->cold = !strcmp(text, "cold") || !strcmp(text, "both");
+    s->cold = s->cold_asked = !strcmp(text, "cold") || !strcmp(text, "both");
     return s->hot || s->cold ? ATTN_EXIT_OK : bad_value(flag, text, "hot, cold or both", why, size);
 }
 
@@ -392,7 +392,8 @@ const struct attn_flag attn_flags[] = {
     {"min-time", 0, "TIME", TIMES, take_time, AT(settings.min_time_s), 0,
      "least time of a sample (default 5ms)"},
     {"cache", 0, "hot|cold|both", TIMES | HISTORY, take_cache, 0, 0,
-     "state of the caches (default both)"},
+     "state of the caches (default both; with --budget for over 8 cases, cold only where a run "
+     "is mostly reading)"},
     {"count", 0, NULL, TIMES, take_switch, AT(settings.count), 0,
      "count the instructions of a run, too, by valgrind: one thread, AVX2 at most"},
     {"rows", 0, NULL, TIMES, take_switch, AT(rows), 0,

@@ -117,7 +117,10 @@ static int put_rows(FILE *out, const struct attn_view *view, const struct attn_g
     if (ranged)
         fputs(ATTN_ROUNDS_CONVENTION ".\n", out);
     if (half)
-        fputs("Cold caches: left out by --cache hot, and for runs of 10 ms or more.\n", out);
+        fputs("Cold caches: left out by --cache hot, for runs of 10 ms or more, and with --budget "
+              "but for\n"
+              "cases that are mostly reading, unless --cache both asks for them.\n",
+              out);
     if (marked)
         fputs("*: the harness's own cost is over 1 %.\n", out);
     fputc('\n', out);

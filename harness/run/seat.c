@@ -144,11 +144,16 @@ struct attn_outcome attn_seat_unknowns(struct attn_seat *seat, const struct attn
  * of their own, in bf16 with 8 queries a key head), prefill of 256 positions 64 and more. */
 #define BY_ARITHMETIC 32
 
+bool attn_seat_by_memory(double flops, uint64_t bytes)
+{
+    return flops < BY_ARITHMETIC * (double)bytes;
+}
+
 struct attn_seat_kind attn_seat_kind_of(const struct attn_problem *problem, uint32_t dtype,
                                         double flops, double dense, uint64_t bytes)
 {
     return (struct attn_seat_kind){problem->op, problem->score, dtype,
-                                   flops < BY_ARITHMETIC * (double)bytes, 4 * flops < dense};
+                                   attn_seat_by_memory(flops, bytes), 4 * flops < dense};
 }
 
 static struct attn_seat_rate *rate_of(const struct attn_seat *seat,

@@ -97,6 +97,8 @@ void attn_seat_leave(struct attn_seat *seat);
 /* Stops the workers and frees what is known of the backend. */
 void attn_seat_free(struct attn_seat *seat);
 
+/* Does moving so many bytes take more time than so many FLOPs, as in decoding? */
+bool attn_seat_by_memory(double flops, uint64_t bytes);
 /* The kind of a case of which a run makes so many FLOPs and moves so many bytes; `dense`: FLOPs if
  * all of its cells were allowed. */
 struct attn_seat_kind attn_seat_kind_of(const struct attn_problem *problem, uint32_t dtype,

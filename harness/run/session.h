@@ -31,6 +31,7 @@ struct attn_settings {
     int rounds, samples;
     double min_time_s;
     bool hot, cold;
+    bool cold_asked;      /* by the command line: of all cases, though there is a budget */
     bool count;           /* bench: count instructions, too (count.h) */
     uint64_t memory;      /* bytes that a case and a worker may use; 0: what is available */
     uint64_t sample_seed; /* which rows are judged where not all are; plugins do not know it */
