@@ -13,7 +13,7 @@
 
 /* Groups with a line of their own, failures and kinds of skip that are shown, and backends that are
  * named one by one. */
-enum { GROUPS = 6, FAILURES = 3, REASONS = 3, NAMES = 4 };
+enum { GROUPS = 6, FAILURES = 3, REASONS = 2, NAMES = 4 };
 
 /* What groups of cases have in their lines. */
 static const char groups_head[] = "Fastest exact backend and how many times as fast as the next "
@@ -189,8 +189,14 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
         middle++;
     if (middle == 0 && widths.ratios > 0 && widths.disturbed >= DISTURBED_MOST)
         middle = 1;
-    say(line, "%s: of %zu timings in turns %zu quiet, %zu shared, %zu contended; load up to %.1f",
-        names[middle], all, counts[0], counts[1], counts[2], load);
+    say(line, "%s: of %zu timings in turns", names[middle], all);
+    const char *separator = "";
+    for (size_t k = 0; k < 3; k++)
+        if (counts[k] > 0) {
+            say(line, "%s %zu %s", separator, counts[k], names[k]);
+            separator = ",";
+        }
+    say(line, "; load up to %.1f", load);
     if (widths.ratios > 0)
         say(line, ", %.0f %% of rounds disturbed; ratios known to %.2g %% in the median",
             100 * widths.disturbed, 100 * widths.median);
@@ -259,17 +265,25 @@ static void say_counts(struct attn_verdict_line *line, const struct attn_view *v
         }
 }
 
-/* Verified results of a run with timings that have none, by reason. */
+/* Verified results of a run with timings that have none, by reason, the most frequent first. */
 static int add_untimed(const struct attn_view *view, struct attn_verdict *verdict)
 {
     struct attn_skips skips;
     if (attn_untimed_create(view, &skips) != 0)
         return -1;
-    for (size_t i = 0; i < skips.count && i < REASONS; i++) {
+    size_t rest = 0;
+    for (size_t i = 0; i < skips.count; i++) {
+        if (i + 1 >= REASONS && skips.count > REASONS) {
+            rest += skips.items[i].total;
+            continue;
+        }
         struct attn_verdict_line *line = add(verdict, i == 0 ? "Not timed" : "");
         say_counts(line, view, skips.items[i].counts);
         say(line, ": %s", skips.items[i].reason);
     }
+    if (rest > 0)
+        say(add(verdict, ""), "%zu more for %zu other reasons, which results.ndjson has", rest,
+            skips.count - REASONS + 1);
     attn_skips_free(&skips);
     return 0;
 }

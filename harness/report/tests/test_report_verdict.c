@@ -87,6 +87,27 @@ static void the_lines(void **state)
     attn_run_release(&run);
 }
 
+/* Few reasons are said; many would hide the rest of the screen. */
+static void many_reasons(void **state)
+{
+    (void)state;
+    for (size_t n = 5; n <= 6; n++) {
+        struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+        for (size_t i = 0; i < n; i++) {
+            char id[] = "0123456789abcdef";
+            id[0] = (char)('0' + i);
+            put(run.records, "verify", id, "pass", "");
+            put(run.records, "untimed", id, "pass", i < 5 ? "slow" : "large");
+        }
+        char *text = screen_of(&run, (struct attn_screen){.columns = 90});
+        assert_non_null(strstr(line_of(text, "Not timed"), "naive 5: slow"));
+        assert_int_equal(strstr(text, " naive 4: a run is predicted to take") != NULL, n == 5);
+        assert_int_equal(strstr(text, " 5 more for 2 other reasons, which ") != NULL, n == 6);
+        free(text);
+        attn_run_release(&run);
+    }
+}
+
 /* A copy, every number in it multiplied. */
 static json_t *times(const json_t *value, double factor)
 {
@@ -364,10 +385,11 @@ static void rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lines),        cmocka_unit_test(about_fifteen_lines),
-        cmocka_unit_test(a_run_of_nothing), cmocka_unit_test(ties),
-        cmocka_unit_test(first_and_behind), cmocka_unit_test(noise),
-        cmocka_unit_test(warning),          cmocka_unit_test(rows),
+        cmocka_unit_test(the_lines),    cmocka_unit_test(about_fifteen_lines),
+        cmocka_unit_test(many_reasons), cmocka_unit_test(a_run_of_nothing),
+        cmocka_unit_test(ties),         cmocka_unit_test(first_and_behind),
+        cmocka_unit_test(noise),        cmocka_unit_test(warning),
+        cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
