@@ -2,6 +2,8 @@
 /* matrix_put.c - the support matrix as text, as a section of report.md and as one of index.html. */
 #include "report/matrix.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/text.h"
@@ -56,23 +58,88 @@ static void put_columns(FILE *out, const struct attn_matrix *matrix, size_t from
     fputs("\n\n", out);
 }
 
+/* Whether a backend takes no problem at all: on the page and the screen it has no column. */
+static bool takes_none(const struct attn_matrix *matrix, size_t b)
+{
+    for (size_t i = 0; i < matrix->n_lines; i++)
+        if (matrix->lines[i].cells[b][0] != '-')
+            return false;
+    return true;
+}
+
+/* "cuda [2], triton [5]": each backend that takes none, with its note. False: there are none. */
+static bool put_refusing(FILE *out, const struct attn_matrix *matrix,
+                         void (*put)(FILE *out, const char *text), const char *before)
+{
+    bool any = false;
+    for (size_t b = 0; b < matrix->n_columns; b++) {
+        if (!takes_none(matrix, b))
+            continue;
+        fputs(any ? ", " : before, out);
+        put(out, matrix->labels[b]);
+        fputs(matrix->n_lines ? matrix->lines[0].cells[b] + 1 : "", out); /* the note */
+        any = true;
+    }
+    return any;
+}
+
+static void put_plain(FILE *out, const char *text)
+{
+    fputs(text, out);
+}
+
+/* Leaves out the columns of backends that take none. */
+static void drop_refusing(struct attn_matrix *matrix)
+{
+    size_t kept = 0;
+    for (size_t b = 0; b < matrix->n_columns; b++) {
+        if (takes_none(matrix, b))
+            continue;
+        memmove(matrix->labels[kept], matrix->labels[b], sizeof *matrix->labels);
+        for (size_t i = 0; i < matrix->n_lines; i++)
+            memmove(matrix->lines[i].cells[kept], matrix->lines[i].cells[b],
+                    sizeof *matrix->lines[i].cells);
+        kept++;
+    }
+    matrix->n_columns = kept;
+}
+
+/* Who takes none, as a sentence that the caller frees. NULL: no memory. */
+static char *refusing_of(const struct attn_matrix *matrix)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *stream = attn_text_open(&text, &length);
+    if (!stream)
+        return NULL;
+    if (put_refusing(stream, matrix, put_plain, "None of them is taken by "))
+        fputs(".", stream);
+    return fclose(stream) == 0 ? text : NULL;
+}
+
 int attn_matrix_put_text(FILE *out, const json_t *json, int columns)
 {
     struct attn_matrix matrix;
     if (attn_matrix_create(json, &matrix) != 0)
         return -1;
     const int first = width_of(&matrix, matrix.n_columns);
+    char *refusing = refusing_of(&matrix);
+    drop_refusing(&matrix);
     for (size_t from = 0, end; from < matrix.n_columns; from = end) {
         end = fitting(&matrix, from, first, columns);
         put_columns(out, &matrix, from, end);
     }
     attn_put_wrapped(out, "Cells: " ATTN_MATRIX_LEGEND ".", 0, columns);
+    if (refusing && *refusing)
+        attn_put_wrapped(out, refusing, 0, columns);
     for (size_t n = 0; n < json_array_size(matrix.notes); n++) {
         fprintf(out, "%4zu  ", n + 1);
         attn_put_wrapped(out, note(&matrix, n), 6, columns);
     }
     attn_matrix_free(&matrix);
-    return 0;
+    const int result = refusing ? 0 : -1;
+    free(refusing);
+    return result;
 }
 
 static void put_markdown(FILE *out, const struct attn_matrix *matrix)
@@ -108,15 +175,6 @@ static void put_markdown(FILE *out, const struct attn_matrix *matrix)
     }
 }
 
-/* Whether a backend takes no problem at all: on the page it has no column. */
-static bool takes_none(const struct attn_matrix *matrix, size_t b)
-{
-    for (size_t i = 0; i < matrix->n_lines; i++)
-        if (matrix->lines[i].cells[b][0] != '-')
-            return false;
-    return true;
-}
-
 static void put_line(FILE *out, const struct attn_matrix *matrix, size_t i)
 {
     const struct attn_matrix_line *line = &matrix->lines[i];
@@ -135,17 +193,9 @@ static void put_line(FILE *out, const struct attn_matrix *matrix, size_t i)
 
 static void put_html(FILE *out, const struct attn_matrix *matrix)
 {
-    const char *between = " None of them is taken by ";
     fputs("<h2>Support</h2>\n<p class=\"soft\">" HOW, out);
-    for (size_t b = 0; b < matrix->n_columns; b++) {
-        if (!takes_none(matrix, b))
-            continue;
-        fputs(between, out);
-        attn_put_html(out, matrix->labels[b]);
-        fputs(matrix->n_lines ? matrix->lines[0].cells[b] + 1 : "", out); /* the note */
-        between = ", ";
-    }
-    fputs(*between == ',' ? "." : "", out);
+    if (put_refusing(out, matrix, attn_put_html, " None of them is taken by "))
+        fputs(".", out);
     fputs("</p>\n" ATTN_HTML_FOLD("By feature") "<div class=\"wide\"><table class=\"grid "
                                                 "support\">\n<thead><tr><th>feature</th>",
           out);
