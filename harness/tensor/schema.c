@@ -21,8 +21,9 @@ static const struct attn_schema scores = {0, "scores", "bhij", "", REF_TYPE_MAIN
 static size_t operand_count(const struct ref_op *op)
 {
     size_t n = 0;
-    while (ref_operand_at(op, n))
-        n++;
+    for (const struct ref_operand *const *group = op->operands; *group; group++)
+        for (const struct ref_operand *row = *group; row->role; row++)
+            n++;
     return n;
 }
 
