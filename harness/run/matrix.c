@@ -50,11 +50,7 @@ static json_t *ask(struct column *column, const struct attn_feature *feature,
 {
     if (*column->reason)
         return json_null();
-    struct attn_outcome outcome = attn_seat_worker(&column->seat);
-    if (outcome.status == ATTN_PASS) {
-        outcome = attn_worker_supports(column->seat.worker, instance);
-        attn_seat_after(&column->seat, &outcome);
-    }
+    const struct attn_outcome outcome = attn_seat_supports(&column->seat, instance);
     if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP) {
         give_up(column, &outcome, line);
         return json_null();

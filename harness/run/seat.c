@@ -46,6 +46,16 @@ struct attn_outcome attn_seat_worker(struct attn_seat *seat)
                         : start(seat, seat->session->settings.threads, &seat->worker);
 }
 
+struct attn_outcome attn_seat_supports(struct attn_seat *seat, const struct attn_instance *instance)
+{
+    struct attn_outcome outcome = attn_seat_worker(seat);
+    if (outcome.status == ATTN_PASS) {
+        outcome = attn_worker_supports(seat->worker, instance);
+        attn_seat_after(seat, &outcome);
+    }
+    return outcome;
+}
+
 struct attn_outcome attn_seat_other(struct attn_seat *seat)
 {
     if (seat->other || seat->other_tried)

@@ -80,8 +80,12 @@ void attn_seat_init(struct attn_seat *seat, const struct attn_session *session,
                     const struct attn_contestant *contestant);
 /* PASS with a live worker in the seat, or the reason why there is none. */
 struct attn_outcome attn_seat_worker(struct attn_seat *seat);
-/* The same for the worker with another number of threads: two if the session has one, else one. A
- * start that fails is not tried again before attn_seat_leave. */
+/* Asks `supports` only: PASS, SKIP with the reason, also of a worker that cannot be started, or
+ * what went wrong. */
+struct attn_outcome attn_seat_supports(struct attn_seat *seat,
+                                       const struct attn_instance *instance);
+/* The same as attn_seat_worker for the worker with another number of threads: two if the session
+ * has one, else one. A start that fails is not tried again before attn_seat_leave. */
 struct attn_outcome attn_seat_other(struct attn_seat *seat);
 /* Call after each request with its outcome. Stops a worker that has died or in which something
  * failed: after a fault on a device, later requests would fail, too. */
