@@ -71,6 +71,23 @@ static void name_absent(const struct attn_roster *roster)
                     roster->absent[b].reason);
 }
 
+static int load_cases(struct attn_session *session, const struct attn_suite_wish *suite, char *why,
+                      size_t size)
+{
+    return attn_suite_load(session->paths, suite, &session->cases, &session->selection, why, size);
+}
+
+/* Says that no random case can be checked. */
+static enum attn_exit name_no_draw(const struct attn_draws *draws)
+{
+    char line[640];
+    snprintf(line, sizeof line,
+             "exit 7: nothing can be checked: random cases drawn: %zu, taken by a backend: 0; %s%s",
+             draws->drawn, *draws->refusal ? "last refusal: " : "",
+             *draws->refusal ? draws->refusal : draws->ended);
+    return attn_interrupted ? ATTN_EXIT_NOTHING : attn_complain(ATTN_EXIT_NOTHING, line);
+}
+
 enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_paths *paths,
                                   struct attn_session *session)
 {
@@ -87,12 +104,13 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_path
     struct attn_suite_wish suite = c->suite;
     suite.cases = c->arguments;
     suite.n_cases = c->n_arguments;
+    suite.session = session;
     if (!session->records)
         return attn_complain(ATTN_EXIT_INTERNAL, "no memory");
     if (attn_worker_check(paths))
         return ATTN_EXIT_INTERNAL;
     if (check_threads(c->settings.threads, why, sizeof why) ||
-        attn_suite_load(paths, &suite, &session->cases, &session->selection, why, sizeof why))
+        (suite.fuzz == 0 && load_cases(session, &suite, why, sizeof why)))
         return attn_complain(ATTN_EXIT_USAGE, why);
     const enum attn_exit code = attn_roster_load(paths, &wish, &session->roster, why, sizeof why);
     if (code)
@@ -100,6 +118,11 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_path
     name_absent(&session->roster);
     name_memory(&c->settings);
     session->shard = suite.shard;
+    /* The backends are asked about random cases. */
+    if (suite.fuzz > 0 && load_cases(session, &suite, why, sizeof why))
+        return attn_complain(ATTN_EXIT_USAGE, why);
+    if (suite.fuzz > 0 && session->draws.taken == 0)
+        return name_no_draw(&session->draws);
     if (session->selection.cases == 0)
         return attn_complain(ATTN_EXIT_NOTHING, "no case matches");
     attn_shard_note(&session->shard, session->cases.count, session->selection.cases);

@@ -115,6 +115,10 @@ void attn_print_cases(const struct attn_case_list *cases, enum attn_print form);
 /* Says on stderr how many of the `of` cases are in the shard, if there is one. */
 void attn_shard_note(const struct attn_shard *shard, size_t cases, size_t of);
 
+/* Says on stderr how many random cases were drawn and how many passed over, if any were, and why
+ * they are fewer than wanted. */
+void attn_print_draws(const struct attn_draws *draws);
+
 /* Can the worker be run? If not, says why on stderr. Returns 0 or -1. */
 int attn_worker_check(const struct attn_paths *paths);
 

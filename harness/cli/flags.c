@@ -418,8 +418,9 @@ const struct attn_flag attn_flags[] = {
      "reduce a failing case to the smallest case that still fails in the same way"},
     {"reproducer", 0, "FILE", VERIFY, take_reproducer, 0, 0,
      "--shrink, and write the first such case as a C program that needs only the plugin"},
-    {"fuzz", 0, "N", VERIFY, take_fuzz, AT(suite.fuzz), 100000,
-     "N random cases over the whole language, drawn from --seed (default 1), with --shrink"},
+    {"fuzz", 0, "N", VERIFY | LIST, take_fuzz, AT(suite.fuzz), 100000,
+     "N random cases over the whole language, drawn from --seed (default 1); verify: N that a "
+     "backend takes, with --shrink"},
     {"baseline", 0, "FILE", VERIFY, take_text, AT(baseline), 0,
      "verify: results.ndjson or folder of an earlier run; exit 3 if errors have grown"},
     {"drift", 0, "FACTOR", VERIFY | COMPARE, take_drift, 0, 0,

@@ -71,6 +71,19 @@ void attn_shard_note(const struct attn_shard *shard, size_t cases, size_t of)
             cases ? "" : ", so there is nothing to do");
 }
 
+void attn_print_draws(const struct attn_draws *draws)
+{
+    if (draws->drawn == draws->taken && !*draws->ended)
+        return;
+    fprintf(stderr, "attnbench: random cases drawn: %zu, taken by a backend: %zu, passed over: %zu",
+            draws->drawn, draws->taken, draws->drawn - draws->taken);
+    if (*draws->ended)
+        fprintf(stderr, "; drawing ended because %s", draws->ended);
+    if (*draws->refusal)
+        fprintf(stderr, "; last refusal: %s", draws->refusal);
+    fputc('\n', stderr);
+}
+
 int attn_terminal_columns(int otherwise)
 {
     enum { LEAST = 40, MOST = 10000 };

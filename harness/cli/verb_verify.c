@@ -62,6 +62,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
         goto out;
     if (c->dry_run) {
         attn_print_cases(&session.cases, c->json ? ATTN_PRINT_JSON : ATTN_PRINT_LINES);
+        attn_print_draws(&session.draws);
         goto out;
     }
     const char *file = c->settings.reproducer;
@@ -86,6 +87,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
         attn_print_records(session.records);
     else
         attn_print_counts(&session);
+    attn_print_draws(&session.draws);
     code = attn_conclude(&session, line, sizeof line);
     if (earlier) {
         bool all;

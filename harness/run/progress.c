@@ -135,6 +135,17 @@ void attn_progress_round(struct attn_progress *p, int round, int rounds, double 
     }
 }
 
+void attn_progress_drawing(struct attn_progress *p, size_t taken, size_t drawn)
+{
+    enum { EVERY = 200 }; /* often enough to look alive, and not a line a draw */
+    char text[96];
+    p->at = taken;
+    if (!p->terminal || drawn % EVERY > 0)
+        return;
+    snprintf(text, sizeof text, "%zu/%zu: %zu random cases drawn", taken, p->total, drawn);
+    draw(p, text);
+}
+
 void attn_progress_debug(const char *backend, long pid)
 {
     const bool wait = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);

@@ -37,6 +37,10 @@ enum { ATTN_PROGRESS_SILENCE_S = 30 };
 void attn_progress_round(struct attn_progress *progress, int round, int rounds, double left_s,
                          const char *name, const struct attn_case *c);
 
+/* The same while random cases are drawn: so many of the `total` are taken. A log gets no line: the
+ * command says at its end what came of it. */
+void attn_progress_drawing(struct attn_progress *progress, size_t taken, size_t drawn);
+
 /* Says which process to put a debugger on, and at a terminal waits for Enter. */
 void attn_progress_debug(const char *backend, long pid);
 

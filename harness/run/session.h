@@ -37,6 +37,13 @@ struct attn_settings {
     uint64_t sample_seed; /* which rows are judged where not all are; plugins do not know it */
 };
 
+/* What came of drawing random cases (random_cases.h). */
+struct attn_draws {
+    size_t drawn, taken;
+    char ended[64];    /* why there are not as many as were wanted; "": there are */
+    char refusal[340]; /* "NAME: why" of the last refusal; "": there was none */
+};
+
 struct attn_session {
     struct attn_settings settings;
     const struct attn_paths *paths;
@@ -44,6 +51,7 @@ struct attn_session {
     struct attn_case_list cases;
     struct attn_shard shard; /* of the cases; index 0: all of them */
     struct attn_selection selection;
+    struct attn_draws draws;
     char folder[ATTN_PATH_MAX];  /* of the run; "": none */
     struct attn_journal journal; /* results.ndjson; none without a folder */
     char log[ATTN_PATH_MAX];     /* of the workers; "": none */

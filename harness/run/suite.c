@@ -10,10 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "case/generate.h"
-#include "case/xorshift.h"
 #include "pack/pack.h"
 #include "run/progress.h"
+#include "run/random_cases.h"
 
 static bool ends_with(const char *text, const char *suffix)
 {
@@ -200,23 +199,6 @@ static int add_standard(const struct attn_paths *paths, const struct attn_suite_
     return -1;
 }
 
-static int add_random(const struct attn_suite_wish *wish, struct attn_case_list *list, char *why,
-                      size_t size)
-{
-    /* Never 0, and far apart for seeds that are close. */
-    uint64_t state = (wish->seed_given ? wish->seed : 1) * UINT64_C(0x9e3779b97f4a7c15) ^ 1;
-    state = state ? state : 1;
-    for (int i = 0; i < 8; i++)
-        attn_draw(&state);
-    while (list->count < (size_t)wish->fuzz) {
-        char line[ATTN_CASE_LINE_MAX];
-        attn_case_generate(&state, false, line, sizeof line);
-        if (attn_case_parse_line(line, strlen(line), NULL, 0, list, why, size))
-            return -1;
-    }
-    return 0;
-}
-
 int attn_shard_of(const char *id, int count)
 {
     return (int)(strtoull(id, NULL, 16) % (unsigned long long)count) + 1;
@@ -289,7 +271,8 @@ int attn_suite_load(const struct attn_paths *paths, const struct attn_suite_wish
         snprintf(why, size, "--suite full is a set of cases; give it no others");
         return -1;
     }
-    if (wish->fuzz > 0 && add_random(wish, &found, why, size))
+    if (wish->fuzz > 0 && attn_random_cases_draw(wish->session, wish->seed_given ? wish->seed : 1,
+                                                 (size_t)wish->fuzz, &found, why, size))
         goto failed;
     if (wish->n_cases == 0 && wish->fuzz == 0 && add_standard(paths, wish, &found, why, size))
         goto failed;

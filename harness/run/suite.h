@@ -9,6 +9,8 @@
 #include "run/paths.h"
 #include "run/shard.h"
 
+struct attn_session;
+
 struct attn_suite_wish {
     const char *const *cases; /* .cases files, packs, quoted case lines; none: the standard suite */
     size_t n_cases;
@@ -19,6 +21,7 @@ struct attn_suite_wish {
     const char *more; /* a folder of cases and of packs that the standard suite has, too; or NULL */
     bool full;        /* the standard suite and what takes longer */
     int fuzz;         /* this many random cases instead; the seed is then that of the whole set */
+    struct attn_session *session; /* whose backends must take a random case; NULL: each counts */
 };
 
 /* Parses the cases, resolves packs, filters, and keeps those of the shard. The standard suite is

@@ -97,6 +97,12 @@ class Reproducer(Case):
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
+def draws(done):
+    """How many random cases were drawn, taken and passed over; None if it is not said."""
+    found = re.search(r"drawn: (\d+), taken by a backend: (\d+), passed over: (\d+)", done.stderr)
+    return tuple(map(int, found.groups())) if found else None
+
+
 class Fuzz(Case):
     def test_a_seed_says_which_cases(self):
         lines = [self.expect(0, "verify", "--fuzz", "30", *seed, "--dry-run").stdout
@@ -104,6 +110,73 @@ class Fuzz(Case):
         self.assertEqual(len(lines[0].splitlines()), 30)
         self.assertEqual(lines[0], lines[1])
         self.assertNotEqual(lines[0], lines[2])
+
+    def verify(self, code, plugin, n, *arguments, env=None):
+        """The cases that were checked, with their statuses, and how many were drawn, taken and
+        passed over."""
+        done = self.expect(code, "verify", "--plugin", broken(plugin), "--fuzz", str(n), "--json",
+                           "--fills", "none", "--checks", "none", *arguments, env=env or {})
+        return [(r["case"], r["status"]) for r in map(json.loads, done.stdout.splitlines())], draws(done)
+
+    def cases(self, verb, n, *arguments):
+        listed = json.loads(self.expect(0, *verb, "--fuzz", str(n), "--json", *arguments).stdout)
+        return [c["case"] for c in listed]
+
+    def test_only_what_a_backend_takes_counts(self):
+        checked, (drawn, taken, passed) = self.verify(3, "good", 5)
+        self.assertEqual((len(checked), taken, drawn - passed), (5, 5, 5))
+        self.assertGreater(passed, 100)
+        self.assertNotIn("skip", [status for _, status in checked])
+        lines = [case for case, _ in checked]
+        only = ("verify", "--plugin", broken("good"), "--dry-run")
+        self.assertEqual(self.cases(only, 5), lines)
+        self.assertEqual(self.cases(only, 3), lines[:3])
+        every = self.cases(("list", "cases"), drawn)  # nobody is asked
+        self.assertEqual(len(every), drawn)
+        self.assertEqual([case for case in every if case in lines], lines)
+        self.assertEqual(every[-1], lines[-1])  # drawing ends with the last one
+        parts = [self.cases(only, 5, "--shard", f"{part}/2") for part in (1, 2)]
+        self.assertEqual(sorted(parts[0] + parts[1]), sorted(lines))
+        found = self.expect(3, "verify", "--plugin", broken("good"), "--json", lines[2])
+        self.assertEqual(json.loads(found.stdout)["case"], lines[2])
+
+    def test_one_backend_that_takes_a_case_is_enough(self):
+        checked, drawn = self.verify(7, "good", 12, "-b", "test,naive")
+        self.assertIsNone(drawn)  # naive takes everything
+        self.assertEqual(len(checked), 24)
+        self.assertEqual([line for line, _ in checked[::2]], self.cases(("list", "cases"), 12))
+
+    def test_what_takes_almost_nothing_ends(self):
+        done = self.expect(0, "verify", "--plugin", broken("rare"), "--fuzz", "50", "--seed", "6",
+                           "--dry-run")
+        drawn, taken, passed = draws(done)
+        self.assertIn(len(done.stdout.splitlines()), range(1, 50))  # a generator may need another seed
+        self.assertEqual((taken, drawn - taken), (len(done.stdout.splitlines()), passed))
+        self.assertIn("because 10000 in a row were passed over; last refusal: rare: only",
+                      done.stderr)
+
+    def test_what_takes_nothing_is_not_green(self):
+        for code, arguments, env, reason in (
+                (7, ("--plugin", broken("rare")), {"ATTNBENCH_TEST_QUERIES": "0"},
+                 "drawn: 10000, taken by a backend: 0; last refusal: rare: only "),
+                (7, ("-b", "null"), {}, "drawn: 0, taken by a backend: 0; last refusal: "
+                 "null: it computes nothing")):
+            done = self.expect(code, "verify", "--fuzz", "3", *arguments, env=env)
+            self.assertIn("exit 7: nothing can be checked: random cases " + reason, done.stderr)
+            self.assertEqual(done.stdout, "")
+
+    def test_what_crashes_when_it_is_asked_has_a_verdict(self):
+        checked, (_, taken, _) = self.verify(6, "fragile", 3)
+        self.assertEqual(taken, 3)
+        for line, status in checked:
+            self.assertEqual(status == "crash", "score=bilinear" in line)
+        self.assertIn("crash", [status for _, status in checked])
+
+    def test_drawing_leaves_time_to_check(self):
+        done = self.expect(3, "verify", "--plugin", broken("good"), "--fuzz", "100000", "--budget",
+                           "400ms", "--fills", "none", "--checks", "none")
+        self.assertIn("because its share of --budget was used up", done.stderr)
+        self.assertRegex(done.stdout, "(?m)^fail ")
 
     def test_right_numbers_pass(self):
         done = self.expect(0, "verify", "-b", "naive", "--fuzz", "25", "--seed", "4", "--fills",

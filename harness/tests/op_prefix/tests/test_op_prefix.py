@@ -98,11 +98,9 @@ class OpPrefix(unittest.TestCase):
         self.assertEqual((record["checks"]["out"], record["checks"]["count"]), ("fail", "pass"))
 
     def test_random_cases_hold(self):
-        records = self.verify(0, "--fuzz", "128", "--seed", "1")
-        ours = [record for record in records if "op=prefix_mean" in record["case"]]
-        self.assertGreater(len([record for record in ours if record["status"] == "pass"]), 1)
-        self.assertLess(len(ours), len(records))
-        self.assertEqual({record["status"] for record in records}, {"pass", "skip"})
+        records = self.verify(0, "--fuzz", "8", "--seed", "1")
+        self.assertEqual([record["status"] for record in records], ["pass"] * 8)
+        self.assertEqual([record["case"] for record in records if "op=prefix_mean" not in record["case"]], [])
 
     def test_backends_that_do_not_know_it_refuse_it(self):
         done = self.expect(7, "verify", "-b", "naive", "--json", CASE)
