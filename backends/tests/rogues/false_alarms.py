@@ -7,7 +7,7 @@ fits it. What is refused is a fault of the bound, of a check, or of what the ker
     false_alarms.py BUILD [--seed N] [--results N] [--seconds S] [--log FILE] [--logged]
                     [--arith NAME]... [--jobs N] [--checks LIST]
 
-The cases are those of `attnbench verify --fuzz` that rogue takes, in f32, f16 and bf16 by turns.
+The cases are those of `attnbench list cases --fuzz` that rogue takes, in f32, f16 and bf16 by turns.
 Batch I of seed N has the seed N * 10^6 + I. With --log a run that was cut off goes on; --logged
 reports what FILE has and tries nothing.
 """
@@ -52,11 +52,10 @@ def products(line):
 
 def draw(program, seed):
     """The cases of a batch, {name: words}."""
-    done = subprocess.run([program.attnbench, "verify", "--plugin", program.plugin, "--fuzz",
-                           str(DRAWN), "--seed", str(seed), "--dry-run"],
-                          capture_output=True, text=True, check=True)
+    done = subprocess.run([program.attnbench, "list", "cases", "--fuzz", str(DRAWN), "--seed", str(seed),
+                           "--json"], capture_output=True, text=True, check=True)
     lines = [" ".join(word for word in line.split() if not word.startswith("dtype="))
-             for line in done.stdout.splitlines()
+             for line in (case["case"] for case in json.loads(done.stdout))
              if not re.search(r"score=(bilinear|additive|gaussian)", line) and
              products(line) <= MOST]
     return {f"case_{n}": f"{line} dtype={TYPES[n % len(TYPES)]}" for n, line in enumerate(lines)}
