@@ -154,6 +154,7 @@ static int compare_ceilings(const json_t *base, const json_t *next, struct attn_
     if (has_base != has_next)
         return add(out, true, "ceilings", has_base ? json_object_get(base, "isa") : NULL,
                    has_next ? json_object_get(next, "isa") : NULL);
+    const size_t before = out->count;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         const json_t *lists[2] = {json_object_get(base, kinds[k].list),
                                   json_object_get(next, kinds[k].list)};
@@ -171,6 +172,7 @@ static int compare_ceilings(const json_t *base, const json_t *next, struct attn_
             }
         }
     }
+    out->ceilings = out->count - before;
     return 0;
 }
 

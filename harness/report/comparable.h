@@ -20,6 +20,7 @@ struct attn_difference {
 struct attn_differences {
     struct attn_difference *items;
     size_t count, stopping;
+    size_t ceilings; /* of `stopping`: those that are the rate of a ceiling */
 };
 
 /* What differs: processor, caches, threads, affinity, protocol (except the numbers of rounds and

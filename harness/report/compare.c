@@ -13,7 +13,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "report/anchor.h"
 #include "report/compare_put.h"
@@ -80,11 +79,7 @@ static void explain_differences(const struct attn_differences *differences, char
     if (more && n > 0 && (size_t)n < size)
         n += snprintf(why + n, size - (size_t)n, ", and %zu more difference%s", more,
                       more > 1 ? "s" : "");
-    size_t ceilings = 0;
-    for (size_t i = 0; i < differences->count; i++)
-        ceilings += differences->items[i].stops &&
-                    strncmp(differences->items[i].what, "ceiling ", strlen("ceiling ")) == 0;
-    if (ceilings == differences->stopping && n > 0 && (size_t)n < size)
+    if (differences->ceilings == differences->stopping && n > 0 && (size_t)n < size)
         n += snprintf(why + n, size - (size_t)n,
                       ". Other work on one machine does that, too: then time both in one run and "
                       "'compare --within' it, or 'compare --live'");

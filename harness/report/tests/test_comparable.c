@@ -172,6 +172,11 @@ static void only_ceilings(void **state)
     json_object_set_new(next.machine, "threads", json_integer(1));
     assert_int_equal(compare(&base, &next, false, text, sizeof text), ATTN_EXIT_BASELINE);
     assert_null(strstr(text, "--live"));
+    /* Other work does not take them away. */
+    json_object_set(next.machine, "threads", json_object_get(base.machine, "threads"));
+    json_object_del(next.machine, "ceilings");
+    assert_int_equal(compare(&base, &next, false, text, sizeof text), ATTN_EXIT_BASELINE);
+    assert_null(strstr(text, "--live"));
     attn_run_release(&base);
     attn_run_release(&next);
 }
