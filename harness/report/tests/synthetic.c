@@ -270,7 +270,7 @@ static json_t *scaled(const json_t *value, double factor)
     return copy;
 }
 
-static void scale_field(json_t *record, const char *key, double factor)
+void synthetic_scale(json_t *record, const char *key, double factor)
 {
     if (json_object_get(record, key))
         json_object_set_new(record, key, scaled(json_object_get(record, key), factor));
@@ -287,13 +287,13 @@ static json_t *backward_of(const json_t *record, double factor)
     json_object_set_new(copy, "id", json_string(text));
     snprintf(text, sizeof text, "bwd_%s", attn_field_text(record, "name"));
     json_object_set_new(copy, "name", json_string(text));
-    scale_field(copy, "time_ns", factor);
-    scale_field(copy, "samples_ns", factor);
-    scale_field(copy, "flops", 2.5);
-    scale_field(copy, "gflops", 2.5 / factor);
-    scale_field(copy, "bytes", 2);
-    scale_field(copy, "gbs", 2 / factor);
-    scale_field(copy, "peak_bytes", 2);
+    synthetic_scale(copy, "time_ns", factor);
+    synthetic_scale(copy, "samples_ns", factor);
+    synthetic_scale(copy, "flops", 2.5);
+    synthetic_scale(copy, "gflops", 2.5 / factor);
+    synthetic_scale(copy, "bytes", 2);
+    synthetic_scale(copy, "gbs", 2 / factor);
+    synthetic_scale(copy, "peak_bytes", 2);
     if (json_object_get(copy, "sizes"))
         json_object_set_new(json_object_get(copy, "sizes"), "op",
                             json_string("attention_backward"));

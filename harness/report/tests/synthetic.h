@@ -26,7 +26,10 @@ struct attn_run_data synthetic_small(void);
  * forward pass. */
 void synthetic_backward(struct attn_run_data *run, double factor);
 
-/* The same as a folder, so that it is read back as a real one is. Returns 0 on success. */
+/* Multiplies every number in a field of a record, if it has that field. */
+void synthetic_scale(json_t *record, const char *key, double factor);
+
+/* A run as a folder, so that it is read back as a real one is. Returns 0 on success. */
 int synthetic_folder(const struct attn_run_data *run, const char *folder);
 
 /* A support matrix, object of matrix.json: backends that support all, f32 alone, and nothing for

@@ -108,23 +108,9 @@ static void many_reasons(void **state)
     }
 }
 
-/* A copy, every number in it multiplied. */
-static json_t *times(const json_t *value, double factor)
-{
-    json_t *copy = json_is_number(value) ? json_real(factor * json_number_value(value))
-                                         : json_deep_copy(value),
-           *item;
-    const char *key;
-    size_t i;
-    json_object_foreach(copy, key, item) json_object_set_new(copy, key, times(item, factor));
-    json_array_foreach(copy, i, item) json_array_set_new(copy, i, times(item, factor));
-    return copy;
-}
-
 /* Adds each record of a backend once more, as if another had made it in `factor` times the time. */
 static void add_twin(json_t *records, const char *of, const char *name, double factor)
 {
-    static const char *const timed[] = {"samples_ns", "time_ns"};
     const size_t n = json_array_size(records);
     for (size_t i = 0; i < n; i++) {
         const json_t *record = json_array_get(records, i);
@@ -132,8 +118,8 @@ static void add_twin(json_t *records, const char *of, const char *name, double f
             continue;
         json_t *copy = json_deep_copy(record);
         json_object_set_new(copy, "backend", json_string(name));
-        for (size_t f = 0; f < 2 && json_object_get(copy, timed[f]); f++)
-            json_object_set_new(copy, timed[f], times(json_object_get(copy, timed[f]), factor));
+        synthetic_scale(copy, "samples_ns", factor);
+        synthetic_scale(copy, "time_ns", factor);
         json_array_append_new(records, copy);
     }
 }
