@@ -8,15 +8,12 @@ static void numerics(const void *plan, struct attn_numerics *n)
     n->acc_type = 99;
 }
 
-static const struct attn_backend backend = {.struct_size = sizeof(struct attn_backend),
+static const struct attn_backend backend = {BASE_SLOTS,
+                                            .struct_size = sizeof(struct attn_backend),
                                             .name = "test",
                                             .description = "a test backend",
-                                            .supports = base_supports,
                                             .create = base_create,
                                             .numerics = numerics,
-                                            .bind = base_bind,
-                                            .run = base_run,
-                                            .release = base_release,
-                                            .destroy = base_destroy};
+                                            .run = base_run};
 static const struct attn_backend *const table[] = {&backend};
 const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

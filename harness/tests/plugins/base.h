@@ -167,11 +167,14 @@ static inline void base_destroy(void *plan)
         base_services->free(base_services->context, plan);
 }
 
+/* The slots that are alike in most backends here. */
+#define BASE_SLOTS                                                                                 \
+    .supports = base_supports, .bind = base_bind, .release = base_release, .destroy = base_destroy
+
 /* Everything of a backend but create and run, as compiled with the first header of this version. */
 #define BASE_BACKEND                                                                               \
     .struct_size = offsetof(struct attn_backend, device), .name = "test",                          \
-    .description = "a test backend", .supports = base_supports, .numerics = base_numerics,         \
-    .bind = base_bind, .release = base_release, .destroy = base_destroy
+    .description = "a test backend", BASE_SLOTS, .numerics = base_numerics
 
 #define BASE_PLUGIN(table)                                                                         \
     .abi_version = ATTN_ABI_VERSION, .struct_size = sizeof(struct attn_plugin),                    \

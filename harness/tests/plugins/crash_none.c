@@ -9,15 +9,12 @@ static int create(const struct attn_problem *problem, const struct attn_services
     return base_create(problem, services, plan, why, size);
 }
 
-static const struct attn_backend backend = {.struct_size = sizeof(struct attn_backend),
+static const struct attn_backend backend = {BASE_SLOTS,
+                                            .struct_size = sizeof(struct attn_backend),
                                             .name = "none",
                                             .description = "computes nothing",
                                             .exactness = ATTN_NONE,
-                                            .supports = base_supports,
                                             .create = create,
-                                            .bind = base_bind,
-                                            .run = base_run,
-                                            .release = base_release,
-                                            .destroy = base_destroy};
+                                            .run = base_run};
 static const struct attn_backend *const table[] = {&backend};
 const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};

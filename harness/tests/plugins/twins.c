@@ -27,16 +27,13 @@ static const struct attn_option_spec options[] = {
 static const struct attn_backend first = {BASE_BACKEND,       .create = base_create,
                                           .run = base_run,    .version = version,
                                           .options = options, .n_options = 3};
-static const struct attn_backend second = {.struct_size = sizeof(struct attn_backend),
+static const struct attn_backend second = {BASE_SLOTS,
+                                           .struct_size = sizeof(struct attn_backend),
                                            .name = "other",
                                            .description = "never available",
                                            .exactness = ATTN_NONE,
                                            .probe = probe,
-                                           .supports = base_supports,
                                            .create = base_create,
-                                           .bind = base_bind,
-                                           .run = base_run,
-                                           .release = base_release,
-                                           .destroy = base_destroy};
+                                           .run = base_run};
 static const struct attn_backend *const table[] = {&first, &second};
 const struct attn_plugin attn_plugin = {BASE_PLUGIN(table)};
