@@ -26,16 +26,20 @@ static uint32_t *slot_of(const struct attn_merge_names *names, const char *text)
     return &names->slots[at];
 }
 
-/* Keeps half of the slots free. */
-static int grow_slots(struct attn_merge_names *names)
+/* Makes room for one more name, and keeps half of the slots free. */
+static int grow(struct attn_merge_names *names)
 {
     if (names->n_slots / 2 > names->count)
         return 0;
     struct attn_merge_names larger = *names;
     larger.n_slots = names->n_slots ? 2 * names->n_slots : FIRST_SLOTS;
     larger.slots = larger.n_slots ? calloc(larger.n_slots, sizeof *larger.slots) : NULL;
-    if (!larger.slots)
+    larger.at =
+        larger.slots ? reallocarray(names->at, larger.n_slots / 2, sizeof *larger.at) : NULL;
+    if (!larger.at) {
+        free(larger.slots);
         return -1;
+    }
     for (uint32_t i = 0; i < names->count; i++)
         *slot_of(&larger, attn_merge_names_text(names, i)) = i + 1;
     free(names->slots);
@@ -46,20 +50,12 @@ static int grow_slots(struct attn_merge_names *names)
 int attn_merge_names_add(struct attn_merge_names *names, const char *text, uint32_t *number)
 {
     const size_t length = strlen(text) + 1;
-    if (grow_slots(names))
+    if (grow(names))
         return -1;
     uint32_t *slot = slot_of(names, text);
     if (*slot) {
         *number = *slot - 1;
         return 0;
-    }
-    if (names->count == names->capacity) {
-        const uint32_t capacity = names->capacity ? 2 * names->capacity : 64;
-        size_t *at = reallocarray(names->at, capacity, sizeof *at);
-        if (!at)
-            return -1;
-        names->at = at;
-        names->capacity = capacity;
     }
     if (names->room - names->used < length) {
         const size_t room = 2 * names->room + length + 4096;

@@ -11,7 +11,7 @@ struct attn_merge_names {
     size_t used, room;
     size_t *at;      /* where name i begins */
     uint32_t *slots; /* hash table: the number of a name and 1; 0: free */
-    uint32_t count, capacity, n_slots;
+    uint32_t count, n_slots;
 };
 
 /* The number of a text, which is added when it is new. Returns 0, or -1: no memory, or too many. */

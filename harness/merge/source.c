@@ -26,14 +26,11 @@ static int is_run(const char *folder)
 
 static int add_run(struct attn_merge_sources *sources, const char *path)
 {
-    if (sources->count == sources->capacity) {
-        const size_t capacity = sources->capacity ? 2 * sources->capacity : 16;
-        struct attn_merge_source *items = reallocarray(sources->items, capacity, sizeof *items);
-        if (!items)
-            return -1;
-        sources->items = items;
-        sources->capacity = capacity;
-    }
+    struct attn_merge_source *items =
+        reallocarray(sources->items, sources->count + 1, sizeof *items);
+    if (!items)
+        return -1;
+    sources->items = items;
     char *copy = strdup(path);
     if (copy)
         sources->items[sources->count++] = (struct attn_merge_source){.path = copy, .fd = -1};

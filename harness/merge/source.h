@@ -19,7 +19,7 @@ struct attn_merge_source {
 
 struct attn_merge_sources {
     struct attn_merge_source *items;
-    size_t count, capacity;
+    size_t count;
 };
 
 /* Adds a run folder, or those in a folder. Returns 0, or -1 with the reason. */
