@@ -304,22 +304,17 @@ enum attn_exit attn_complain(enum attn_exit code, const char *text)
 
 enum attn_exit attn_complain_compared(enum attn_exit code, bool live)
 {
-    static const char *const stored[] = {
-        [ATTN_EXIT_NUMERICS] = "exit 3: errors have grown, as said above",
-        [ATTN_EXIT_REGRESSION] = "exit 4: broke, slower, or more memory, as said above",
+    static const char *const texts[][2] = {
+        /* of stored results, of what was timed live */
+        [ATTN_EXIT_NUMERICS] = {"exit 3: errors have grown, as said above",
+                                "exit 3: a result is wrong, as said above; 'verify' shows where"},
+        [ATTN_EXIT_REGRESSION] = {"exit 4: broke, slower, or more memory, as said above",
+                                  "exit 4: slower, measured twice"},
         [ATTN_EXIT_INCONCLUSIVE] =
-            "exit 5: a result is unclear; more rounds, or 'compare --live', may tell",
-        [ATTN_EXIT_INCOMPLETE] = ""};
-    static const char *const timed[] = {
-        [ATTN_EXIT_NUMERICS] = "exit 3: a result is wrong, as said above; 'verify' shows where",
-        [ATTN_EXIT_REGRESSION] = "exit 4: slower, measured twice",
-        [ATTN_EXIT_INCONCLUSIVE] =
-            "exit 5: a result is unclear; a larger --pair-time, or less other work, may tell",
-        [ATTN_EXIT_INCOMPLETE] = "exit 6: a worker failed, as said above"};
-    const char *text = code >= ATTN_EXIT_NUMERICS && code <= ATTN_EXIT_INCOMPLETE
-                           ? (live ? timed : stored)[code]
-                           : "";
-    if (*text)
-        attn_complain(code, text);
+            {"exit 5: a result is unclear; more rounds, or 'compare --live', may tell",
+             "exit 5: a result is unclear; a larger --pair-time, or less other work, may tell"},
+        [ATTN_EXIT_INCOMPLETE] = {"", "exit 6: a worker failed, as said above"}};
+    if (code >= ATTN_EXIT_NUMERICS && code <= ATTN_EXIT_INCOMPLETE && *texts[code][live])
+        attn_complain(code, texts[code][live]);
     return code;
 }
