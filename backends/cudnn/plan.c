@@ -68,7 +68,7 @@ static int64_t splits_of(const struct attn_cudnn_graph *graph, const struct attn
 }
 
 int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn_services *services,
-                           struct attn_cudnn_plan **out, char *why, size_t size)
+                           void **out, char *why, size_t size)
 {
     const int padded = attn_cudnn_is_padded(problem);
     int status = attn_cudnn_start(services, why, size);
@@ -106,8 +106,9 @@ int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn
     return status;
 }
 
-void attn_cudnn_plan_destroy(struct attn_cudnn_plan *plan)
+void attn_cudnn_plan_destroy(void *made)
 {
+    struct attn_cudnn_plan *plan = made;
     attn_gpu_release(plan->rows);
     attn_gpu_release(plan->keys);
     attn_gpu_release(plan->workspace);

@@ -27,8 +27,8 @@ int attn_cudnn_ask(const struct attn_problem *problem, char *why, size_t size);
 
 /* The problem must be supported. Frees everything on failure. */
 int attn_cudnn_plan_create(const struct attn_problem *problem, const struct attn_services *services,
-                           struct attn_cudnn_plan **plan, char *why, size_t size);
-void attn_cudnn_plan_destroy(struct attn_cudnn_plan *plan);
+                           void **plan, char *why, size_t size);
+void attn_cudnn_plan_destroy(void *plan);
 
 /* Starts one run. */
 int attn_cudnn_plan_start(const struct attn_cudnn_plan *plan, void *pack, char *why, size_t size);

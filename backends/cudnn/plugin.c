@@ -19,11 +19,6 @@ struct binding {
     void *pack;
 };
 
-static int probe(const struct attn_services *services, char *why, size_t size)
-{
-    return attn_cudnn_start(services, why, size);
-}
-
 static void version(char *text, size_t size)
 {
     if (!attn_cudnn.GetVersion) {
@@ -42,16 +37,6 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
     (void)services;
     int status = attn_cudnn_supports(problem, why, size);
     return status == ATTN_OK ? attn_cudnn_ask(problem, why, size) : status;
-}
-
-static int create(const struct attn_problem *problem, const struct attn_services *services,
-                  void **plan, char *why, size_t size)
-{
-    struct attn_cudnn_plan *made;
-    int status = attn_cudnn_plan_create(problem, services, &made, why, size);
-    if (status == ATTN_OK)
-        *plan = made;
-    return status;
 }
 
 /* The harness keeps 255 characters. */
@@ -196,11 +181,6 @@ static uint64_t workspace_bytes(const void *plan)
     return attn_cudnn_graph_workspace(((const struct attn_cudnn_plan *)plan)->graph);
 }
 
-static void destroy(void *plan)
-{
-    attn_cudnn_plan_destroy(plan);
-}
-
 static const struct attn_option_spec options[] = {
     {.key = "device",
      .type = ATTN_OPTION_INT,
@@ -216,9 +196,9 @@ static const struct attn_backend backend = {
     .options = options,
     .n_options = 1,
     .version = version,
-    .probe = probe,
+    .probe = attn_cudnn_start,
     .supports = supports,
-    .create = create,
+    .create = attn_cudnn_plan_create,
     .numerics = numerics,
     .bind = bind,
     .run = run,
@@ -229,7 +209,7 @@ static const struct attn_backend backend = {
     .release = release,
     .describe = describe,
     .workspace_bytes = workspace_bytes,
-    .destroy = destroy,
+    .destroy = attn_cudnn_plan_destroy,
     .device = attn_gpu_device,
 };
 static const struct attn_backend *const backends[] = {&backend};
