@@ -116,7 +116,7 @@ static void put_backend(FILE *out, const json_t *s, const json_t *b)
     attn_put_markdown(out, attn_field_text(b, "plugin_sha256"));
     fputs(" |\n", out);
     if (*attn_field_text(b, "source_sha256")) {
-        fputs("| file of the function | sha256 ", out);
+        fputs("| file in Python | sha256 ", out);
         attn_put_markdown(out, attn_field_text(b, "source_sha256"));
         fputs(" |\n", out);
     }

@@ -48,34 +48,43 @@ static int load_skips(const char *path, struct attn_skip **skips, size_t *n, cha
     return result;
 }
 
-/* That of an adapter of the plugin `python` which lies in a folder of the user's. */
-static int load_beside_adapter(const char *backend, struct attn_skip **skips, size_t *n, char *why,
-                               size_t size)
-{
-    char path[ATTN_PATH_MAX + 64], *rest = NULL;
-    const char *folders = getenv("ATTNBENCH_PYTHON_ADAPTERS");
-    char *list = strdup(folders ? folders : "");
-    if (!list) {
-        snprintf(why, size, "no memory for the expected skips of %s", backend);
-        return -1;
-    }
-    int result = 0;
-    for (char *folder = strtok_r(list, ":", &rest); folder; folder = strtok_r(NULL, ":", &rest)) {
-        snprintf(path, sizeof path, "%.*s/%s.py", ATTN_PATH_MAX - 1, folder, backend);
-        if (access(path, F_OK))
-            continue;
-        snprintf(path, sizeof path, "%.*s/%s.skips", ATTN_PATH_MAX - 1, folder, backend);
-        result = load_skips(path, skips, n, why, size);
-        break; /* the first file of a name counts */
-    }
-    free(list);
-    return result;
-}
-
 bool attn_expected_skips_of_adapter(const char *plugin)
 {
     const char *slash = strrchr(plugin, '/');
     return strcmp(slash ? slash + 1 : plugin, "python.so") == 0;
+}
+
+int attn_adapter_file(const char *plugin, const char *backend, char path[ATTN_PATH_MAX])
+{
+    const char *folders = getenv("ATTNBENCH_PYTHON_ADAPTERS");
+    path[0] = '\0';
+    if (!folders || !attn_expected_skips_of_adapter(plugin))
+        return 0;
+    char *list = strdup(folders), *rest = NULL;
+    if (!list)
+        return -1;
+    for (char *folder = strtok_r(list, ":", &rest); folder && !*path;
+         folder = strtok_r(NULL, ":", &rest)) /* the first file of a name counts */
+        if (snprintf(path, ATTN_PATH_MAX, "%s/%s.py", folder, backend) >= ATTN_PATH_MAX ||
+            access(path, F_OK))
+            path[0] = '\0';
+    free(list);
+    return 0;
+}
+
+/* That of an adapter of the plugin `python` which lies in a folder of the user's. */
+static int load_beside_adapter(const char *plugin, const char *backend, struct attn_skip **skips,
+                               size_t *n, char *why, size_t size)
+{
+    char file[ATTN_PATH_MAX], path[ATTN_PATH_MAX + 8];
+    if (attn_adapter_file(plugin, backend, file)) {
+        snprintf(why, size, "no memory for the expected skips of %s", backend);
+        return -1;
+    }
+    if (!*file)
+        return 0;
+    snprintf(path, sizeof path, "%.*s.skips", (int)strlen(file) - 3, file);
+    return load_skips(path, skips, n, why, size);
 }
 
 int attn_expected_skips_load(const char *plugin, const char *backend, struct attn_skip **skips,
@@ -91,9 +100,7 @@ int attn_expected_skips_load(const char *plugin, const char *backend, struct att
     snprintf(path, sizeof path, "%.*s/%s.skips", stem, plugin, backend);
     if (load_skips(path, skips, n, why, size))
         return -1;
-    return attn_expected_skips_of_adapter(plugin)
-               ? load_beside_adapter(backend, skips, n, why, size)
-               : 0;
+    return load_beside_adapter(plugin, backend, skips, n, why, size);
 }
 
 const char *attn_expected_skip(const struct attn_skip *skips, size_t n, const char *case_name)

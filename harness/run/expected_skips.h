@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "run/paths.h"
+
 /* One line "case glob: reason" of PLUGIN.skips, or of PLUGIN/BACKEND.skips. */
 struct attn_skip {
     char glob[128];
@@ -24,6 +26,10 @@ int attn_expected_skips_load(const char *plugin, const char *backend, struct att
 
 /* Are the backends of this plugin adapters in Python? */
 bool attn_expected_skips_of_adapter(const char *plugin);
+
+/* The file of such a backend in a folder of ATTNBENCH_PYTHON_ADAPTERS; "": there is none, or it is
+ * no adapter. Returns 0, or -1: no memory. */
+int attn_adapter_file(const char *plugin, const char *backend, char path[ATTN_PATH_MAX]);
 
 /* The reason, if a refusal of this case is in the list; NULL otherwise. */
 const char *attn_expected_skip(const struct attn_skip *skips, size_t n, const char *case_name);

@@ -162,6 +162,10 @@ static enum attn_exit add_plugin(const struct attn_paths *paths, const char *wor
         memcpy(c->worker, worker, sizeof worker);
         look_up("ATTNBENCH_TARGETS", c->info.name, c->target);
         look_up("ATTNBENCH_SOURCES", c->info.name, c->source);
+        if (!*c->source && attn_adapter_file(c->plugin, c->offered, c->source)) {
+            snprintf(why, size, "no memory for the file of %s", c->info.name);
+            goto out;
+        }
         if (attn_expected_skips_load(c->plugin, c->offered, &c->skips, &c->n_skips, why, size))
             goto out;
     }

@@ -18,12 +18,13 @@ struct attn_contestant {
     char label[32];                /* NAME of --plugin NAME=FILE; "": none */
     char offered[32];              /* what the plugin calls it; info.name is its name here */
     char target[ATTN_PATH_MAX];    /* ATTNBENCH_TARGETS: what a rerun calls it; "": nothing else */
-    char source[ATTN_PATH_MAX];    /* ATTNBENCH_SOURCES: the file of a function; "": none */
-    char options[512];             /* as given with -b; "": none */
-    bool missing;                  /* left out of this build; there is no plugin to start */
-    enum attn_status lost;         /* crash, timeout or oom as its plugin was loaded; else pass */
-    bool named;                    /* with --plugin: a rerun must name it too */
-    bool asked;                    /* for with -b */
+    char source[ATTN_PATH_MAX]; /* the file of a function (ATTNBENCH_SOURCES) or adapter in Python;
+                                   "": none */
+    char options[512];          /* as given with -b; "": none */
+    bool missing;               /* left out of this build; there is no plugin to start */
+    enum attn_status lost;      /* crash, timeout or oom as its plugin was loaded; else pass */
+    bool named;                 /* with --plugin: a rerun must name it too */
+    bool asked;                 /* for with -b */
     struct attn_skip *skips;
     size_t n_skips;
 };

@@ -12,7 +12,7 @@ import shutil
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-from test_cli import PLAIN, SMALL, Case, broken
+from test_cli import PLAIN, PROGRAM, SMALL, Case, broken
 
 GOOD, BAD = broken("good"), broken("unwritten")
 MORE = PLAIN + " seed=2"
@@ -149,6 +149,21 @@ class Statement(Case):
         forged["backends"][0]["plugin_sha256"] = digest(BAD)
         done = self.check(3, self.write(sealed(forged)), plugin=BAD)
         self.assertRegex(done.stderr, "not the one found here|differ by a field")
+
+    def test_another_adapter_is_found(self):
+        python = os.path.join(os.path.dirname(PROGRAM), "../lib/attnbench/python.so")
+        if not os.path.exists(python):
+            self.skipTest("the plugin python is not built")
+        self.expect(0, "new-backend", "mine", "--lang", "python", "-o", self.path("here"))
+        adapter = self.path("here/mine/mine.py")
+        env = {"ATTNBENCH_PYTHON_ADAPTERS": os.path.dirname(adapter), "ATTNBENCH_PYTHON_BACKENDS": "mine"}
+        path = self.path("mine.json")
+        self.expect(0, "verify", "-b", "mine", PLAIN, "--statement", path, env=env)
+        self.assertEqual(json.loads(self.read(path))["backends"][0]["source_sha256"], digest(adapter))
+        with open(adapter, "a", encoding="utf-8") as file:
+            file.write("\n# another kernel\n")
+        done = self.expect(3, "statement", "check", path, env=env)
+        self.assertIn("the statement is about another file", done.stderr)
 
     def test_a_statement_of_what_fails_says_so_and_is_true(self):
         path = self.state("md", BAD, (PLAIN,), 3)
