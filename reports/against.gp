@@ -14,7 +14,7 @@ text_grey = '#444444'
 row_height = 18
 key_rows = n_backends > 10 ? 3 : n_backends > 6 ? 2 : 1
 head = 56 + 18 * key_rows
-foot = 92
+foot = 58 + 17 * n_notes
 width = 900
 height = head + n_rows * row_height + foot
 x_low = 1 / x_high
@@ -39,8 +39,7 @@ set rmargin at screen 1 - 90.0 / width
 set tmargin at screen 1 - head / (height + 0.0)
 set bmargin at screen foot / (height + 0.0)
 set label 1 title at screen 0.5,1 - 22.0 / height center noenhanced font ',15'
-set label 2 footer1 at screen 0.012,28.0 / height left noenhanced font ',9' tc rgb text_grey
-set label 3 footer2 at screen 0.012,11.0 / height left noenhanced font ',9' tc rgb text_grey
+do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,(11.0 + 17 * (n_notes - i)) / height left noenhanced font ',9' tc rgb text_grey }
 set key at screen 0.5,1 - 42.0 / height center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows key_rows font ',10'
 do for [r = 1:n_rows] {
     set label 3 + r rows[r] at graph 0,first r offset -0.8,0 right noenhanced font ',10' tc rgb text_grey

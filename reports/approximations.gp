@@ -18,7 +18,7 @@ rows = (n_panels + columns - 1) / columns
 key_rows = n_backends > 10 ? 3 : n_backends > 6 ? 2 : 1
 panel_height = 300
 head = 66 + 16 * key_rows
-foot = 62
+foot = 28 + 17 * n_notes
 width = 900
 height = head + rows * panel_height + foot
 up(y) = 1 - y / (height + 0.0)
@@ -48,8 +48,7 @@ do for [t in 'svg png'] {
     set output base.'.'.t
     set multiplot
     set label 1 title at screen 0.5,up(20) center noenhanced font ',15'
-    set label 2 footer1 at screen 0.012,up(height - 28) left noenhanced font ',9' tc rgb text_grey
-    set label 3 footer2 at screen 0.012,up(height - 11) left noenhanced font ',9' tc rgb text_grey
+    do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,up(height - 11 - 17 * (n_notes - i)) left noenhanced font ',9' tc rgb text_grey }
     # The names, in a plot of their own as wide as the picture: a key is never wider than its plot.
     set key at screen 0.5,up(40) center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows key_rows font key_font
     set lmargin at screen 0.02
@@ -63,7 +62,7 @@ do for [t in 'svg png'] {
     plot for [b = 1:n_backends] keyentry with points ps 1 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          NaN notitle
     unset key
-    do for [l in '1 2 3'] { unset label l + 0 }
+    unset label
     set border 3 lc rgb '#666666'
     set xtics nomirror scale 0.5 font ',10'
     set ytics nomirror scale 0.5 font ',10'

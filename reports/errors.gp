@@ -19,6 +19,10 @@ array markers[15] = [7, 5, 9, 13, 11, 4, 6, 8, 15, 12, 10, 14, 1, 2, 3]
 marker(number) = markers[number % 15 + 1]
 
 text_grey = '#444444'
+# In pixels; lines of text make the foot taller.
+foot = 84 + 17 * n_notes
+height = 442 + foot
+up(y) = 1 - y / (height + 0.0)
 set logscale y 10
 set border 3 lc rgb '#666666'
 set style line 100 lc rgb '#dddddd' lw 1
@@ -44,15 +48,14 @@ set xrange [0.5:n_types + 0.5]
 set yrange [bottom:top]
 many = n_backends > 8
 key_font = many ? ',9.5' : ',12'
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (many ? 3 : 2) font key_font
+set key at screen 0.5,up(64) center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (many ? 3 : 2) font key_font
 set lmargin at screen 0.12
 set rmargin at screen 0.98
-set tmargin at screen 0.785
-set bmargin at screen 0.21
-set label 1 title at screen 0.5,0.96 center noenhanced font ',15'
-set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
-set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
-set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
+set tmargin at screen up(120)
+set bmargin at screen up(height - foot)
+set label 1 title at screen 0.5,up(22) center noenhanced font ',15'
+set label 2 constants at screen 0.5,up(50) center noenhanced tc rgb text_grey
+do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,up(height - 11 - 17 * (n_notes - i)) left noenhanced font ',9' tc rgb text_grey }
 set arrow 1 from graph 0,first 1 to graph 1,first 1 nohead lw 1.8 lc rgb '#8a1c00'
 set label 5 'bound' at graph 0.005,first 1 offset 0,0.6 left noenhanced font ',10' tc rgb '#8a1c00'
 # Between types.
@@ -62,9 +65,9 @@ do for [t = 2:n_types] { set arrow from t - 0.5, graph 0 to t - 0.5, graph 1 noh
 data = base.'.dat'
 do for [t in 'svg png'] {
     if (t eq 'svg') {
-        set terminal svg size 900,560 dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
+        set terminal svg size 900,height dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
     } else {
-        set terminal pngcairo size 1800,1120 fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
+        set terminal pngcairo size 1800,2 * height fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
     }
     set output base.'.'.t
     plot for [b = 1:n_backends] data index 0 using (middle($1, $2) + spread($3)):(of(b, height($4))) \

@@ -10,6 +10,10 @@ marker(number) = markers[number % 15 + 1]
 of(b, value) = column(1) == b ? value : NaN
 
 text_grey = '#444444'
+# In pixels; lines of text make the foot taller.
+foot = 84 + 17 * n_notes
+height = 442 + foot
+up(y) = 1 - y / (height + 0.0)
 x_low = points[1]
 x_high = points[n_points]
 set logscale x 2
@@ -31,21 +35,20 @@ set ytics ()
 do for [power = 0:55:step] { set ytics add (bytes(power) 2.0 ** power) }
 bottom = y_low / 2.0
 # Zero has no logarithm: such a point lies on the lower edge, with the figure beside it.
-height(bytes) = bytes > 0 ? bytes : bottom
+place(bytes) = bytes > 0 ? bytes : bottom
 top = y_high * 2.0
 set xrange [x_low / 1.12:x_high * 1.35]
 set yrange [bottom:top]
-many = n_backends > 6
+many = n_backends > 4
 key_font = many ? ',9.5' : ',12'
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2.5 width 1 maxrows (many ? 3 : 2) font key_font
+set key at screen 0.5,up(64) center top horizontal Left reverse noenhanced samplen 2.5 width 1 maxrows (many ? 3 : 2) font key_font
 set lmargin at screen 0.14
 set rmargin at screen 0.98
-set tmargin at screen 0.785
-set bmargin at screen 0.21
-set label 1 title at screen 0.5,0.96 center noenhanced font ',15'
-set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
-set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
-set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
+set tmargin at screen up(120)
+set bmargin at screen up(height - foot)
+set label 1 title at screen 0.5,up(22) center noenhanced font ',15'
+set label 2 constants at screen 0.5,up(50) center noenhanced tc rgb text_grey
+do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,up(height - 11 - 17 * (n_notes - i)) left noenhanced font ',9' tc rgb text_grey }
 
 # Guides start a little above the least first point; each is named where it leaves the picture.
 linear(x) = anchor * 1.4 * x / x_low
@@ -61,12 +64,12 @@ set label 6 'n²' at n2_end,square(n2_end) offset 1.6,0 left tc rgb text_grey no
 data = base.'.dat'
 do for [t in 'svg png'] {
     if (t eq 'svg') {
-        set terminal svg size 900,560 dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
+        set terminal svg size 900,height dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
     } else {
-        set terminal pngcairo size 1800,1120 fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
+        set terminal pngcairo size 1800,2 * height fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
     }
     set output base.'.'.t
-    plot for [b = 1:n_backends] data using 2:(of(b, height($3))) with linespoints \
+    plot for [b = 1:n_backends] data using 2:(of(b, place($3))) with linespoints \
          lw 2 ps 1.1 pt marker(numbers[b]) lc rgb colours[b] title names[b], \
          data using 2:(bottom):($3 == 0 ? '0' : '') with labels left offset 1.2,0.7 noenhanced notitle
     set output

@@ -16,7 +16,7 @@ columns = n_panels > 4 ? 3 : n_panels > 1 ? 2 : 1
 rows = (n_panels + columns - 1) / columns
 panel_height = columns > 2 ? 210 : 250
 head = 72
-foot = 62
+foot = 28 + 17 * n_notes
 width = 900
 height = head + rows * panel_height + foot
 up(y) = 1 - y / (height + 0.0)
@@ -44,8 +44,7 @@ do for [t in 'svg png'] {
     set output base.'.'.t
     set multiplot
     set label 1 title at screen 0.5,up(20) center noenhanced font ',15'
-    set label 2 footer1 at screen 0.012,up(height - 28) left noenhanced font ',9' tc rgb text_grey
-    set label 3 footer2 at screen 0.012,up(height - 11) left noenhanced font ',9' tc rgb text_grey
+    do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,up(height - 11 - 17 * (n_notes - i)) left noenhanced font ',9' tc rgb text_grey }
     # The key, in a plot of its own as wide as the picture.
     set key at screen 0.5,up(40) center top horizontal Left reverse noenhanced samplen 3 width 2 font ',11'
     set lmargin at screen 0.02
@@ -60,7 +59,7 @@ do for [t in 'svg png'] {
          keyentry with linespoints lw 2 ps 1.1 pt 8 dt 2 lc rgb backward title 'backward', \
          NaN notitle
     unset key
-    do for [l in '1 2 3'] { unset label l + 0 }
+    unset label
     set border 3 lc rgb '#666666'
     set xtics nomirror scale 0.5 font ',9'
     set ytics nomirror scale 0.5 font ',10'

@@ -10,6 +10,10 @@ marker(number) = markers[number % 15 + 1]
 of(b, value) = column(1) == b ? value : NaN
 
 text_grey = '#444444'
+# In pixels; lines of text make the foot taller.
+foot = 84 + 17 * n_notes
+height = 442 + foot
+up(y) = 1 - y / (height + 0.0)
 set logscale x 2
 set logscale y 10
 set border 3 lc rgb '#666666'
@@ -37,15 +41,14 @@ set xrange [left:right]
 set yrange [bottom:top]
 many = n_backends > 8
 key_font = many ? ',9.5' : ',12'
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (many ? 3 : 2) font key_font
+set key at screen 0.5,up(64) center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (many ? 3 : 2) font key_font
 set lmargin at screen 0.12
 set rmargin at screen 0.98
-set tmargin at screen 0.785
-set bmargin at screen 0.21
-set label 1 title at screen 0.5,0.96 center noenhanced font ',15'
-set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
-set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
-set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
+set tmargin at screen up(120)
+set bmargin at screen up(height - foot)
+set label 1 title at screen 0.5,up(22) center noenhanced font ',15'
+set label 2 constants at screen 0.5,up(50) center noenhanced tc rgb text_grey
+do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,up(height - 11 - 17 * (n_notes - i)) left noenhanced font ',9' tc rgb text_grey }
 
 # The slope begins where it enters the picture, and meets the flat roof at the ridge.
 ridge = peak / read
@@ -71,9 +74,9 @@ do for [c = 1:n_caches] {
 data = base.'.dat'
 do for [t in 'svg png'] {
     if (t eq 'svg') {
-        set terminal svg size 900,560 dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
+        set terminal svg size 900,height dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
     } else {
-        set terminal pngcairo size 1800,1120 fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
+        set terminal pngcairo size 1800,2 * height fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
     }
     set output base.'.'.t
     plot for [b = 1:n_backends] data using 2:(of(b, $3)) with points \

@@ -14,7 +14,7 @@ columns = n_backends < 2 ? 1 : n_backends < 5 ? 2 : 3
 rows = (n_backends + columns - 1) / columns
 panel_height = 150
 head = 44
-foot = 62
+foot = 28 + 17 * n_notes
 width = 900
 height = head + rows * panel_height + foot
 up(y) = 1 - y / (height + 0.0)
@@ -45,8 +45,7 @@ do for [t in 'svg png'] {
     do for [b = 1:n_backends] {
         if (b == 1) {
             set label 1 title at screen 0.5,up(20) center noenhanced font ',15'
-            set label 2 footer1 at screen 0.012,up(height - 28) left noenhanced font ',9' tc rgb text_grey
-            set label 3 footer2 at screen 0.012,up(height - 11) left noenhanced font ',9' tc rgb text_grey
+            do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,up(height - 11 - 17 * (n_notes - i)) left noenhanced font ',9' tc rgb text_grey }
         }
         set label 4 names[b] at screen across(panel_left(b) + 40),up(panel_top(b) + 10) left noenhanced font ',11'
         set tmargin at screen up(panel_top(b) + 24)
@@ -64,7 +63,7 @@ do for [t in 'svg png'] {
         set arrow 1 from 0.5,1 to n_rounds + 0.5,1 nohead lw 1 lc rgb '#888888' back
         plot data index 0 using ($1 == b ? $2 : NaN):3:5 with filledcurves fc rgb colours[b] fs transparent solid 0.25 noborder, \
              data index 0 using ($1 == b ? $2 : NaN):4 with linespoints lw 1.6 pt 7 ps (many_rounds ? 0.2 : 0.5) lc rgb colours[b]
-        do for [l = 1:4] { unset label l }
+        unset label
         unset arrow 1
         set lmargin at screen across(course_right(b) + 6)
         set rmargin at screen across(panel_left(b) + panel_width - 10)

@@ -16,7 +16,7 @@ column_width = wanted < 150 ? wanted : 150
 # Names of backends stand upright where they would run into each other.
 upright = longest * 7.2 > column_width
 above = 66 + (upright ? 7.8 * (longest < 24 ? longest : 24) : 16)
-below = 117 + (empty eq '' ? 0 : 16)
+below = 66 + 17 * n_notes
 width = 900
 height = above + n_rows * row_height + below
 row_y(r) = above + (r - 0.5) * row_height
@@ -33,11 +33,8 @@ set xrange [0:width]
 set yrange [height:0]
 
 set label 1 title at width / 2, 22 center noenhanced font ',15'
-set label 4 marks at 12, height - 45 left noenhanced font ',9' tc rgb text_grey
-set label 5 empty at 12, height - 61 left noenhanced font ',9' tc rgb text_grey
-set label 2 footer1 at 12, height - 28 left noenhanced font ',9' tc rgb text_grey
-set label 3 footer2 at 12, height - 11 left noenhanced font ',9' tc rgb text_grey
-n = 5
+do for [i = 1:n_notes] { set label 1 + i notes[i] at 12, height - 11 - 17 * (n_notes - i) left noenhanced font ',9' tc rgb text_grey }
+n = 1 + n_notes
 do for [b = 1:n_backends] {
     n = n + 1
     short = strlen(names[b]) > 24 ? substr(names[b], 1, 23).'…' : names[b]

@@ -18,6 +18,10 @@ array fills[8] = [3, 4, 5, 2, 7, 6, 1, 0]
 fill(number) = fills[number % 8 + 1]
 
 text_grey = '#444444'
+# In pixels; lines of text make the foot taller.
+foot = 84 + 17 * n_notes
+height = 442 + foot
+up(y) = 1 - y / (height + 0.0)
 set border 3 lc rgb '#666666'
 set style line 100 lc rgb '#dddddd' lw 1
 set grid ytics ls 100
@@ -40,40 +44,41 @@ set xrange [0.5:n_points + 0.5]
 set yrange [0:y_top]
 many = n_backends > 8
 key_font = many ? ',9.5' : ',12'
-set key at screen 0.5,0.885 center top horizontal Left reverse noenhanced samplen 2 width 1 maxrows (many ? 3 : 2) font key_font
+set key at screen 0.5,up(64) center top horizontal Left reverse noenhanced samplen 2 width 1 maxrows (many ? 3 : 2) font key_font
 set lmargin at screen 0.12
-set rmargin at screen 0.98
-set tmargin at screen 0.785
-set bmargin at screen 0.21
-set label 1 title at screen 0.5,0.96 center noenhanced font ',15'
-set label 2 constants at screen 0.5,0.91 center noenhanced tc rgb text_grey
-set label 3 footer1 at screen 0.012,0.068 left noenhanced font ',9' tc rgb text_grey
-set label 4 footer2 at screen 0.012,0.030 left noenhanced font ',9' tc rgb text_grey
-# In front of the bars, so that none strikes it through.
-set style textbox opaque fillcolor rgb '#ffffff' noborder margins 0.4, 0.1
+# The names of the roofs stand on the margin: within the plot they would cover bars.
+set rmargin at screen roof > 0 ? 0.9 : 0.98
+set tmargin at screen up(120)
+set bmargin at screen up(height - foot)
+set label 1 title at screen 0.5,up(22) center noenhanced font ',15'
+set label 2 constants at screen 0.5,up(50) center noenhanced tc rgb text_grey
+do for [i = 1:n_notes] { set label 100 + i notes[i] at screen 0.012,up(height - 11 - 17 * (n_notes - i)) left noenhanced font ',9' tc rgb text_grey }
 if (roof > 0) {
     set arrow 1 from graph 0,first roof to graph 1,first roof nohead lw 1.6 lc rgb '#333333' dt 2
-    set label 5 roof_label at graph 0.005,first roof offset 0,0.55 left noenhanced font ',10' front boxed
+    set label 5 "f32 FMA\n".roof_label at graph 1,first roof offset 0.6,0.45 left noenhanced font ',9'
 }
 if (roof2 > 0) {
     set arrow 2 from graph 0,first roof2 to graph 1,first roof2 nohead lw 1.2 lc rgb '#777777' dt 3
-    set label 6 roof2_label at graph 0.005,first roof2 offset 0,0.55 left noenhanced font ',10' front boxed
+    set label 6 "f32 FMA\n".roof2_label at graph 1,first roof2 offset 0.6,0.45 left noenhanced font ',9'
 }
 
 # What is missing is said in its slot, upright, no taller than the slot is wide: the plot is about
-# 800 of the picture's 900 units wide.
-slot = 800 * bar_width / n_points
-mark_font = sprintf(',%d', slot > 11 ? 9 : slot > 8 ? 7 : 5)
+# 700 of the picture's 900 units wide. A ground of white keeps the grid from striking it through.
+slot = 700 * bar_width / n_points
+mark_size = slot > 11 ? 9 : slot > 8 ? 7 : 5
+mark_font = sprintf(',%d', mark_size)
 missing(mark) = mark ne '-' && mark ne '*'
+# The plot is 324 units high.
+mark_top(mark) = y_top * (0.012 + 0.75 * mark_size * strlen(mark) / 324)
 # A plot of labels without one point crashes gnuplot 5.4.4: what is not said is an empty text.
 data = base.'.dat'
 set boxwidth bar_width * 0.92
 set style fill solid border
 do for [t in 'svg png'] {
     if (t eq 'svg') {
-        set terminal svg size 900,560 dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
+        set terminal svg size 900,height dynamic font 'DejaVu Sans,Arial,sans-serif,12' background '#ffffff'
     } else {
-        set terminal pngcairo size 1800,1120 fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
+        set terminal pngcairo size 1800,2 * height fontscale 2 linewidth 2 pointscale 2 font 'DejaVu Sans,12' background '#ffffff'
     }
     set output base.'.'.t
     # A tint under the pattern, so that a hatched bar still reads as its colour.
@@ -84,6 +89,8 @@ do for [t in 'svg png'] {
          data index 1 using (bar($2, $1)):3 with points pt 7 ps 0.35 lc rgb '#000000' notitle, \
          data index 0 using (bar($2, $1)):5:(0):($6 - $5) \
              with vectors heads size graph 0.004,90 lw 1.2 lc rgb '#000000' notitle, \
+         data index 0 using (bar($2, $1)):(missing(strcol(7)) ? mark_top(strcol(7)) / 2 : NaN):(bar_width / 2):(mark_top(strcol(7)) / 2 - y_top * 0.006) \
+             with boxxyerror fs solid noborder fc rgb '#ffffff' notitle, \
          data index 0 using (bar($2, $1)):(y_top * 0.012):(missing(strcol(7)) ? strcol(7) : '') \
              with labels rotate by 90 left noenhanced font mark_font tc rgb '#8a1c00' notitle, \
          data index 0 using (bar($2, $1)):6:(strcol(7) eq '*' ? '*' : '') \

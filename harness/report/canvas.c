@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/summary.h"
 #include "report/text.h"
@@ -39,14 +40,57 @@ void attn_define_at(FILE *out, const char *array, size_t index, const char *text
     fputc('\n', out);
 }
 
+/* Bytes of a line: more would run out of the picture, which is 900 units wide. */
+#define NOTE_MAX 138
+/* More lines than any text here has. */
+#define NOTES_MAX 12
+
+/* The bytes of `text` that fit a line: up to its last blank, or all of a word that is longer. */
+static size_t line_of(const char *text)
+{
+    size_t length = strcspn(text, "\n");
+    if (length <= NOTE_MAX)
+        return length;
+    size_t fits = NOTE_MAX;
+    while (fits > 0 && text[fits] != ' ')
+        fits--;
+    return fits > 0 ? fits : strcspn(text, " \n");
+}
+
+static void define_notes(FILE *out, const char *text)
+{
+    char line[640];
+    size_t n = 0;
+    fprintf(out, "array notes[%d]\n", NOTES_MAX);
+    while (*text && n < NOTES_MAX) {
+        const size_t length = line_of(text);
+        snprintf(line, sizeof line, "%.*s", (int)length, text);
+        attn_define_at(out, "notes", n++, line);
+        text += length + (text[length] != '\0');
+    }
+    fprintf(out, "n_notes = %zu\n", n);
+}
+
 void attn_define_footer(FILE *out, const json_t *machine, const char *first)
 {
-    char machine_text[160], build[128], line[320];
+    char machine_text[160], build[128], text[1280];
     attn_machine_text(machine, machine_text, sizeof machine_text);
     attn_build_text(machine, build, sizeof build);
-    attn_define(out, "footer1", first);
-    snprintf(line, sizeof line, "%s; %s", machine_text, build);
-    attn_define(out, "footer2", line);
+    snprintf(text, sizeof text, "%s\n%s; %s", first, machine_text, build);
+    define_notes(out, text);
+}
+
+void attn_canvas_caption(struct attn_plot *plot, const char *constants, const char *notes,
+                         const char *more)
+{
+    const size_t size = sizeof plot->caption;
+    size_t used = *constants ? (size_t)snprintf(plot->caption, size, "%s. ", constants) : 0;
+    for (; *notes && used < size; notes += strcspn(notes, "\n"), notes += *notes == '\n')
+        used += (size_t)snprintf(plot->caption + used, size - used, "%.*s. ",
+                                 (int)strcspn(notes, "\n"), notes);
+    /* A blank ends the notes. */
+    used = used < size ? used - (used > 0) : size - 1;
+    snprintf(plot->caption + used, size - used, "%s", more);
 }
 
 void attn_define_backends(FILE *out, const struct attn_view *view, const size_t *backends,

@@ -75,8 +75,13 @@ int attn_canvas_finish(const struct attn_canvas *canvas, FILE *stream, const cha
 /* Writes NAME = 'TEXT'; ARRAY[index + 1] = 'TEXT'. */
 void attn_define(FILE *out, const char *name, const char *text);
 void attn_define_at(FILE *out, const char *array, size_t index, const char *text);
-/* Writes two lines under the picture: `first`, then machine and build. */
+/* Writes n_notes and notes[], the lines under a picture: `first`, in which a line break begins a
+ * line, then machine and build. A line that is too wide is broken at a blank. */
 void attn_define_footer(FILE *out, const json_t *machine, const char *first);
+/* The caption of a page: what is constant, unless it is "", and the same notes, each with a full
+ * stop, then `more`: "" or sentences, with a blank before each. */
+void attn_canvas_caption(struct attn_plot *plot, const char *constants, const char *notes,
+                         const char *more);
 /* Writes n_backends, and the label, colour and number of each backend. The number is the backend's
  * place among the counted backends with results. It fixes colour, fill and marker, and is the same
  * in every picture of a report. */

@@ -13,13 +13,16 @@
 #define PANELS_MAX ATTN_SERIES_KINDS
 /* Times beyond this many times the best lie on the upper edge: what matters is near 1. */
 #define GREATEST_RATIO 16
+/* The lower edge; an interval may go on. */
+#define LOWEST 0.8
 
 struct panels {
     struct attn_series *series; /* PANELS_MAX of them */
     size_t count;
     size_t backends[ATTN_SERIES_BACKENDS], n_backends; /* of all panels */
-    double greatest;
+    double greatest, high, low; /* of ratios; of the ends of intervals whose ratio has a place */
     size_t points;
+    bool whiskers;
 };
 
 /* The fastest ranked backend at a size; NULL: none. */
@@ -32,20 +35,40 @@ static const struct attn_view_row *best_at(const struct attn_series *series, siz
     return best < series->n_backends ? rows[best] : NULL;
 }
 
+static struct attn_ratio ratio_at(const struct attn_view_row *row, const struct attn_view_row *best)
+{
+    if (row && row == best)
+        return (struct attn_ratio){1, 1, 1, 0, 1};
+    return best && attn_row_ranked(row) ? attn_row_ratio(row, best)
+                                        : (struct attn_ratio){NAN, NAN, NAN, -1, 1};
+}
+
 static void put_point(FILE *out, struct panels *panels, const struct attn_view_row *row,
                       const struct attn_view_row *best)
 {
-    struct attn_ratio ratio = {NAN, NAN, NAN, -1, 1};
-    if (row && row == best)
-        ratio = (struct attn_ratio){1, 1, 1, 0, 1};
-    else if (best && attn_row_ranked(row))
-        ratio = attn_row_ratio(row, best);
+    const struct attn_ratio ratio = ratio_at(row, best);
     attn_put_number(out, ratio.ratio);
     attn_put_number(out, ratio.lo > 0 ? ratio.lo : (double)NAN);
     attn_put_number(out, ratio.hi);
     fputc('\n', out);
     panels->greatest = fmax(panels->greatest, ratio.ratio);
-    panels->points += ratio.ratio > 0 && row != best;
+    if (!(ratio.ratio > 0) || row == best)
+        return;
+    panels->points++;
+    panels->whiskers = panels->whiskers || isfinite(ratio.hi);
+    if (ratio.ratio <= GREATEST_RATIO && isfinite(ratio.hi))
+        panels->high = fmax(panels->high, ratio.hi);
+    if (ratio.lo > 0)
+        panels->low = fmin(panels->low, ratio.lo);
+}
+
+static bool has_points(const struct attn_series *series, size_t slot,
+                       const struct attn_view_row *const *best)
+{
+    for (size_t x = 0; x < series->n_points; x++)
+        if (ratio_at(series->cells[slot][x], best[x]).ratio > 0)
+            return true;
+    return false;
 }
 
 /* One sweep: every size of a backend, with ? where it has no figure, then the next backend. */
@@ -56,6 +79,8 @@ static void put_panel(FILE *out, struct panels *panels, size_t panel)
     for (size_t x = 0; x < series->n_points; x++)
         best[x] = best_at(series, x);
     for (size_t b = 0; b < series->n_backends; b++) {
+        if (!has_points(series, b, best))
+            continue;
         const size_t place =
             attn_series_place(panels->backends, &panels->n_backends, series->backends[b]);
         for (size_t x = 0; x < series->n_points && place < panels->n_backends; x++) {
@@ -94,32 +119,41 @@ static void define_panels(FILE *out, const struct panels *panels)
     }
 }
 
+/* The marks on the edges, if there are any. */
+static void put_edges(const struct panels *panels, double top, char *text, size_t size)
+{
+    const bool open = panels->high > top || panels->low < LOWEST;
+    const bool filled = panels->greatest > top;
+    char beyond[64];
+    snprintf(beyond, sizeof beyond, "filled triangle, a time beyond %d times the best",
+             GREATEST_RATIO);
+    snprintf(text, size, "%s%s%s%s", open || filled ? "\nOn an edge: " : "",
+             open ? "open triangle, the interval goes on" : "", open && filled ? "; " : "",
+             filled ? beyond : "");
+}
+
 static void define_best(FILE *out, const struct attn_canvas *canvas, const struct panels *panels,
                         struct attn_plot *plot)
 {
-    char protocol[128], line[320], marks[160];
+    char protocol[128], notes[600], edges[160];
+    const double top = exp2(ceil(log2(fmin(fmax(panels->greatest, 2), GREATEST_RATIO))));
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define_labels(out, canvas->view, panels->backends, panels->n_backends);
     define_panels(out, panels);
-    fprintf(out, "y_high = %.6g\n",
-            exp2(ceil(log2(fmin(fmax(panels->greatest, 2), GREATEST_RATIO)))));
+    fprintf(out, "y_low = %.6g\ny_high = %.6g\n", LOWEST, top);
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
-    snprintf(line, sizeof line,
+    put_edges(panels, top, edges, sizeof edges);
+    snprintf(notes, sizeof notes,
              "Time over the time of the fastest exact backend at that size, medians of %s, hot "
-             "cache; whisker: 95 %% interval",
-             protocol);
-    attn_define_footer(out, canvas->machine, line);
-    snprintf(marks, sizeof marks,
-             "On an edge: open triangle, the interval goes on; filled triangle, a time beyond %d "
-             "times the best",
-             GREATEST_RATIO);
+             "cache%s%s",
+             protocol, panels->whiskers ? "; whisker: 95 % interval" : "", edges);
+    attn_define_footer(out, canvas->machine, notes);
     attn_define(out, "ylabel", "time / time of the best");
-    attn_define(out, "marks", marks);
-    snprintf(plot->caption, sizeof plot->caption,
-             "%s. On the line 1: the fastest. A whisker that reaches it leaves the order unclear. "
-             "%s.",
-             line, marks);
+    attn_canvas_caption(plot, "", notes,
+                        panels->whiskers ? " On the line 1: the fastest. A whisker that reaches it "
+                                           "leaves the order unclear."
+                                         : " On the line 1: the fastest.");
 }
 
 /* Fills the panels and writes the picture; the caller frees the series. */
@@ -146,7 +180,7 @@ static int write_panels(const struct attn_canvas *canvas, struct panels *panels,
 int attn_plot_best(const struct attn_canvas *canvas, const struct attn_series *series,
                    struct attn_plot *plot)
 {
-    struct panels panels = {.series = calloc(PANELS_MAX, sizeof *panels.series)};
+    struct panels panels = {.series = calloc(PANELS_MAX, sizeof *panels.series), .low = INFINITY};
     (void)series;
     if (!panels.series) {
         snprintf(canvas->why, canvas->size, "no memory for the sweeps");

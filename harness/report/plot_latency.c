@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "report/marks.h"
 #include "report/summary.h"
 #include "report/text.h"
 #include "results/statistics.h"
@@ -13,6 +14,7 @@ struct times {
     char names[ATTN_SERIES_BACKENDS][192];
     double low, high, first; /* least and greatest of all ends; least median at the first size */
     size_t drawn;
+    bool whiskers;
 };
 
 static void put_times(FILE *out, const struct attn_series *series, size_t slot, const char *label,
@@ -34,6 +36,7 @@ static void put_times(FILE *out, const struct attn_series *series, size_t slot, 
         /* fmin and fmax pass over an end that is not there. */
         times->low = fmin(times->low, fmin(row->median, row->lo));
         times->high = fmax(times->high, fmax(row->median, row->hi));
+        times->whiskers = times->whiskers || isfinite(row->hi);
         if (p == 0)
             times->first = fmin(times->first, row->median);
     }
@@ -42,16 +45,16 @@ static void put_times(FILE *out, const struct attn_series *series, size_t slot, 
     if (isfinite(slope))
         snprintf(name, sizeof times->names[slot], "%s (slope %.2f)", label, slope);
     else
-        snprintf(name, sizeof times->names[slot], "%s%s", label, n ? "" : " (no figure)");
+        snprintf(name, sizeof times->names[slot], "%s", label);
     times->drawn += n;
 }
 
 static void define_latency(FILE *out, const struct attn_canvas *canvas,
                            const struct attn_series *series, const struct times *times,
-                           struct attn_plot *plot)
+                           const char *without, struct attn_plot *plot)
 {
     const char *labels[ATTN_SERIES_BACKENDS];
-    char protocol[128], line[320];
+    char protocol[128], notes[800];
     for (size_t b = 0; b < series->n_backends; b++)
         labels[b] = times->names[b];
     attn_define(out, "base", plot->name);
@@ -63,20 +66,28 @@ static void define_latency(FILE *out, const struct attn_canvas *canvas,
     fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", times->low, times->high,
             isfinite(times->first) ? times->first : times->low);
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
-    snprintf(line, sizeof line,
-             "Point: median of %s, hot cache; whisker: 95 %% interval. Dashed: growth as n and as "
-             "n\xc2\xb2",
-             protocol);
-    attn_define_footer(out, canvas->machine, line);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s. " ATTN_WHISKER_BOUND, series->constants,
-             line);
+    snprintf(notes, sizeof notes,
+             "Point: median of %s, hot cache%s. Dashed: growth as n and as n\xc2\xb2%s%s", protocol,
+             times->whiskers ? "; whisker: 95 % interval" : "",
+             *without ? "\nNo time at any size: " : "", without);
+    attn_define_footer(out, canvas->machine, notes);
+    attn_canvas_caption(plot, series->constants, notes,
+                        times->whiskers ? " " ATTN_WHISKER_BOUND : "");
+}
+
+static bool has_time(const struct attn_view_row *row)
+{
+    return isfinite(row->median);
 }
 
 int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series *series,
                       struct attn_plot *plot)
 {
-    char *text = NULL;
+    char *text = NULL, without[400];
     size_t length = 0;
+    struct attn_series kept;
+    struct attn_marks marks = {0};
+    attn_series_keep(canvas->view, series, has_time, &kept, &marks, without, sizeof without);
     struct times times = {.low = INFINITY, .first = INFINITY};
     attn_series_name(series, "latency", plot->name, sizeof plot->name);
     attn_series_title(series, "Time of one run", plot->title, sizeof plot->title);
@@ -84,8 +95,8 @@ int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series
     if (!out)
         return -1;
     fprintf(out, "# backend size median_ns low high\n");
-    for (size_t b = 0; b < series->n_backends; b++)
-        put_times(out, series, b, canvas->view->backends[series->backends[b]].label, &times);
+    for (size_t b = 0; b < kept.n_backends; b++)
+        put_times(out, &kept, b, canvas->view->backends[kept.backends[b]].label, &times);
     if (attn_canvas_finish(canvas, out, plot->name, ".dat", &text, &length) != 0)
         return -1;
     if (times.drawn < 2)
@@ -94,6 +105,6 @@ int attn_plot_latency(const struct attn_canvas *canvas, const struct attn_series
     out = attn_canvas_open(canvas, plot->name, &text, &length);
     if (!out)
         return -1;
-    define_latency(out, canvas, series, &times, plot);
+    define_latency(out, canvas, &kept, &times, without, plot);
     return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
 }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "report/marks.h"
 #include "report/text.h"
 #include "results/statistics.h"
 
@@ -42,17 +43,17 @@ static void put_peaks(FILE *out, const struct attn_series *series, size_t slot, 
     if (isfinite(slope))
         snprintf(name, sizeof peaks->names[slot], "%s (slope %.2f)", label, slope);
     else
-        snprintf(name, sizeof peaks->names[slot], "%s%s", label, n + zeros ? "" : " (no figure)");
+        snprintf(name, sizeof peaks->names[slot], "%s", label);
     peaks->drawn += n;
     peaks->zeros = peaks->zeros || zeros;
 }
 
 static void define_memory(FILE *out, const struct attn_canvas *canvas,
                           const struct attn_series *series, const struct peaks *peaks,
-                          struct attn_plot *plot)
+                          const char *without, struct attn_plot *plot)
 {
     const char *labels[ATTN_SERIES_BACKENDS];
-    char line[320];
+    char notes[800];
     for (size_t b = 0; b < series->n_backends; b++)
         labels[b] = peaks->names[b];
     attn_define(out, "base", plot->name);
@@ -63,20 +64,28 @@ static void define_memory(FILE *out, const struct attn_canvas *canvas,
     attn_define_points(out, series);
     fprintf(out, "y_low = %.6g\ny_high = %.6g\nanchor = %.6g\n", peaks->low, peaks->high,
             isfinite(peaks->first) ? peaks->first : peaks->low);
-    snprintf(line, sizeof line,
+    snprintf(notes, sizeof notes,
              "Peak: largest resident memory without operands after create, bind or run, or "
-             "high-water mark "
-             "if over 1 MiB more. Dashed: n, n\xc2\xb2%s",
-             peaks->zeros ? ". 0: no page" : "");
-    attn_define_footer(out, canvas->machine, line);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", series->constants, line);
+             "high-water mark if over 1 MiB more. Dashed: n, n\xc2\xb2%s%s%s",
+             peaks->zeros ? ". 0: no page" : "", *without ? "\nNo peak at any size: " : "",
+             without);
+    attn_define_footer(out, canvas->machine, notes);
+    attn_canvas_caption(plot, series->constants, notes, "");
+}
+
+static bool has_peak(const struct attn_view_row *row)
+{
+    return isfinite(row->peak);
 }
 
 int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series *series,
                      struct attn_plot *plot)
 {
-    char *text = NULL;
+    char *text = NULL, without[400];
     size_t length = 0;
+    struct attn_series kept;
+    struct attn_marks marks = {0};
+    attn_series_keep(canvas->view, series, has_peak, &kept, &marks, without, sizeof without);
     struct peaks peaks = {.low = INFINITY, .first = INFINITY};
     attn_series_name(series, "memory", plot->name, sizeof plot->name);
     attn_series_title(series, "Peak memory", plot->title, sizeof plot->title);
@@ -84,8 +93,8 @@ int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series 
     if (!out)
         return -1;
     fprintf(out, "# backend size peak_bytes\n");
-    for (size_t b = 0; b < series->n_backends; b++)
-        put_peaks(out, series, b, canvas->view->backends[series->backends[b]].label, &peaks);
+    for (size_t b = 0; b < kept.n_backends; b++)
+        put_peaks(out, &kept, b, canvas->view->backends[kept.backends[b]].label, &peaks);
     if (attn_canvas_finish(canvas, out, plot->name, ".dat", &text, &length) != 0)
         return -1;
     if (peaks.drawn < 2)
@@ -94,6 +103,6 @@ int attn_plot_memory(const struct attn_canvas *canvas, const struct attn_series 
     out = attn_canvas_open(canvas, plot->name, &text, &length);
     if (!out)
         return -1;
-    define_memory(out, canvas, series, &peaks, plot);
+    define_memory(out, canvas, &kept, &peaks, without, plot);
     return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
 }

@@ -18,6 +18,7 @@ struct panel {
     const struct attn_series *series;
     size_t slot; /* of the backend */
     double ratio, greatest;
+    bool whiskers;
 };
 
 struct panels {
@@ -39,6 +40,7 @@ static void put_pass(FILE *out, const struct attn_view_row *row, struct panel *p
     attn_put_number(out, end_of(row, row->hi));
     attn_put_number(out, end_of(row, row->lo));
     panel->greatest = fmax(panel->greatest, end_of(row, row->lo));
+    panel->whiskers = panel->whiskers || isfinite(row->hi);
 }
 
 /* Every size at which both passes have a rate. */
@@ -124,21 +126,27 @@ static void define_panels(FILE *out, const struct attn_view *view, const struct 
 static void define_passes(FILE *out, const struct attn_canvas *canvas, const struct panels *panels,
                           struct attn_plot *plot)
 {
-    char protocol[128], line[320], left_out[64];
+    char protocol[128], line[320], more[320];
+    bool whiskers = false;
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     define_panels(out, canvas->view, panels);
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
+    for (size_t p = 0; p < panels->count; p++)
+        whiskers = whiskers || panels->items[p].whiskers;
     snprintf(line, sizeof line,
-             "Point: median of %s, hot cache; whisker: 95 %% interval. FLOPs of a cell: forward "
-             "2 (dk + dv), backward 2 (3 dk + 2 dv)",
-             protocol);
+             "Point: median of %s, hot cache%s. FLOPs of a cell: forward 2 (dk + dv), backward "
+             "2 (3 dk + 2 dv)",
+             protocol, whiskers ? "; whisker: 95 % interval" : "");
     attn_define_footer(out, canvas->machine, line);
-    snprintf(left_out, sizeof left_out, " %zu more panels did not fit.", panels->left_out);
-    snprintf(plot->caption, sizeof plot->caption,
-             "%s. Times as long: geometric mean over the sizes; at 2.5 both have the same rate. "
-             "Every panel has a scale of its own. " ATTN_WHISKER_BOUND "%s",
-             line, panels->left_out ? left_out : "");
+    int used = snprintf(more, sizeof more,
+                        " Times as long: geometric mean over the sizes; at 2.5 both have the same "
+                        "rate. Every panel has a scale of its own.%s",
+                        whiskers ? " " ATTN_WHISKER_BOUND : "");
+    if (panels->left_out)
+        snprintf(more + used, sizeof more - (size_t)used, " %zu more panels did not fit.",
+                 panels->left_out);
+    attn_canvas_caption(plot, "", line, more);
 }
 
 static int write_points(const struct attn_canvas *canvas, const struct attn_passes *passes,

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/marks.h"
 #include "report/ranking.h"
 #include "report/speedup.h"
 #include "report/summary.h"
@@ -29,7 +30,10 @@ struct map {
     size_t columns[ATTN_SERIES_BACKENDS];  /* of the grid */
     size_t backends[ATTN_SERIES_BACKENDS]; /* the same in the view */
     size_t n_columns;
-    double greatest; /* |log2| of all speed-ups */
+    char without[400]; /* the backends that have none of them, with commas between */
+    double greatest;   /* |log2| of all speed-ups */
+    bool hatched;      /* some cell is */
+    struct attn_marks marks;
 };
 
 static bool has_ratio(const struct attn_speedup *speedup, size_t line)
@@ -94,6 +98,16 @@ static void add_family(struct map *map, const struct attn_canvas *canvas,
     }
 }
 
+/* Has a column a speed-up in a row of the picture? */
+static bool has_column(const struct attn_speedup *speedup, const struct map *map, size_t column)
+{
+    for (size_t r = 0; r < map->n_rows; r++)
+        if (map->rows[r].line < speedup->grid.n_lines &&
+            isfinite(attn_speedup_of(speedup, map->rows[r].line, column).ratio))
+            return true;
+    return false;
+}
+
 static void choose_rows(struct map *map, const struct attn_canvas *canvas)
 {
     const struct attn_speedup *speedup = canvas->speedup;
@@ -105,11 +119,19 @@ static void choose_rows(struct map *map, const struct attn_canvas *canvas)
         else
             add_family(map, canvas, &canvas->ranking->families[f]);
     }
+    size_t used = 0;
     for (size_t c = 0; c < speedup->grid.n_columns; c++) {
         if (c == speedup->baseline || map->n_columns == ATTN_SERIES_BACKENDS)
             continue;
+        const size_t backend = speedup->grid.columns[c];
+        if (!has_column(speedup, map, c)) {
+            if (used < sizeof map->without)
+                used += (size_t)snprintf(map->without + used, sizeof map->without - used, "%s%.60s",
+                                         used ? ", " : "", canvas->view->backends[backend].label);
+            continue;
+        }
         map->columns[map->n_columns] = c;
-        map->backends[map->n_columns++] = speedup->grid.columns[c];
+        map->backends[map->n_columns++] = backend;
     }
     for (size_t r = 0; r < map->n_rows; r++)
         for (size_t c = 0; c < map->n_columns && map->rows[r].line < speedup->grid.n_lines; c++) {
@@ -149,24 +171,27 @@ static unsigned text_on(unsigned colour)
     return sum / 0.05 > 1.05 / sum ? 0x000000 : 0xffffff;
 }
 
-static void put_cell(FILE *out, const struct attn_speedup *speedup, const struct map_row *row,
-                     size_t place, size_t column, double range)
+static void put_cell(FILE *out, const struct attn_speedup *speedup, struct map *map,
+                     const struct map_row *row, size_t place, double range)
 {
+    const size_t column = map->columns[place - 1];
     char figure[ATTN_FIGURE_MAX];
     const struct attn_view_row *cell = speedup->grid.lines[row->line].cells[column];
     const struct attn_ratio ratio = attn_speedup_of(speedup, row->line, column);
     const bool known = ratio.ratio > 0 && isfinite(ratio.ratio);
     const unsigned colour = known ? attn_speedup_colour(ratio.ratio, range) : 0xffffff;
     const bool hatched = known && !(ratio.lo > 1) && !(ratio.hi < 1);
+    const char *text = known                  ? attn_figure(ratio.ratio, figure)
+                       : attn_row_timed(cell) ? "no base"
+                                              : attn_row_mark(cell);
     fprintf(out, " %zu %u %u %d \"%s\"\n", place, colour, known ? text_on(colour) : 0x55606c,
-            hatched ? 1 : 0,
-            known                  ? attn_figure(ratio.ratio, figure)
-            : attn_row_timed(cell) ? "no base"
-                                   : attn_row_mark(cell));
+            hatched ? 1 : 0, text);
+    map->hatched = map->hatched || hatched;
+    attn_marks_add(&map->marks, text);
 }
 
 /* One line a cell: row, column, colour, colour of the text, 1 where hatched, text. */
-static int write_cells(const struct attn_canvas *canvas, const struct map *map, const char *name)
+static int write_cells(const struct attn_canvas *canvas, struct map *map, const char *name)
 {
     char *text = NULL;
     size_t length = 0;
@@ -179,7 +204,7 @@ static int write_cells(const struct attn_canvas *canvas, const struct map *map, 
             if (map->rows[r].line == canvas->speedup->grid.n_lines)
                 continue;
             fprintf(out, "%zu", r + 1);
-            put_cell(out, canvas->speedup, &map->rows[r], c + 1, map->columns[c], range_of(map));
+            put_cell(out, canvas->speedup, map, &map->rows[r], c + 1, range_of(map));
         }
     /* gnuplot 5.4.4 crashes on labels of which the only one is left out. */
     fprintf(out, "? ? ? ? ? ?\n");
@@ -228,33 +253,46 @@ static void define_bar(FILE *out, double range)
     }
 }
 
-static const char marks[] =
-    "Hatched: the 95 % interval holds 1, or there is none (fewer than 4 rounds). No figure: "
-    "untimed, verified only; n/a, not supported; budget, no time for it";
+/* What the cells are, and what is left out: a line each. */
+static void put_notes(const struct attn_canvas *canvas, const struct map *map, char *text,
+                      size_t size)
+{
+    char protocol[128], marks[400];
+    const struct attn_speedup *speedup = canvas->speedup;
+    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
+    attn_marks_text(&map->marks, marks, sizeof marks);
+    int used =
+        snprintf(text, size, "Time of %.60s over time of the backend, medians of %s, hot cache",
+                 canvas->view->backends[speedup->grid.columns[speedup->baseline]].label, protocol);
+    if (map->hatched)
+        used += snprintf(
+            text + used, size - (size_t)used,
+            "\nHatched: the 95 %% interval holds 1, or there is none (fewer than 4 rounds)");
+    if (*marks)
+        used += snprintf(text + used, size - (size_t)used, "\nNo figure: %s", marks);
+    if (*map->without)
+        used += snprintf(text + used, size - (size_t)used, "\nNo figure in these cases: %s",
+                         map->without);
+    if (map->empty)
+        snprintf(text + used, size - (size_t)used, "\n%zu cases without any speed-up are left out",
+                 map->empty);
+}
 
 static void define_map(FILE *out, const struct attn_canvas *canvas, const struct map *map,
                        struct attn_plot *plot)
 {
-    char protocol[128], line[320], empty[96] = "", left_out[64] = "";
-    const struct attn_speedup *speedup = canvas->speedup;
+    char notes[1200], left_out[64] = "";
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define_labels(out, canvas->view, map->backends, map->n_columns);
-    define_rows(out, speedup, map);
+    define_rows(out, canvas->speedup, map);
     define_bar(out, range_of(map));
-    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
-    snprintf(line, sizeof line, "Time of %.60s over time of the backend, medians of %s, hot cache",
-             canvas->view->backends[speedup->grid.columns[speedup->baseline]].label, protocol);
-    attn_define_footer(out, canvas->machine, line);
-    attn_define(out, "marks", marks);
-    if (map->empty)
-        snprintf(empty, sizeof empty, "%zu cases without any speed-up are left out", map->empty);
-    attn_define(out, "empty", empty);
+    put_notes(canvas, map, notes, sizeof notes);
+    attn_define_footer(out, canvas->machine, notes);
     if (map->left_out)
         snprintf(left_out, sizeof left_out, " %zu cases with less work are left out.",
                  map->left_out);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s.%s%s%s%s", line, marks, *empty ? " " : "",
-             empty, *empty ? "." : "", left_out);
+    attn_canvas_caption(plot, "", notes, left_out);
 }
 
 int attn_plot_speedup(const struct attn_canvas *canvas, const struct attn_series *series,

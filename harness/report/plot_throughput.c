@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "report/grid.h"
+#include "report/marks.h"
 #include "report/summary.h"
 #include "report/text.h"
 
@@ -28,9 +29,16 @@ static void write_rounds(FILE *out, const struct attn_series *series)
         }
 }
 
+/* What there is in the picture and has to be explained. */
+struct shown {
+    double top;
+    bool whiskers, stars; /* a star: the cost of the harness is over 1 % */
+    struct attn_marks marks;
+};
+
 /* One line a slot: backend, point, size, value, low and high end of the interval, mark. */
 static int write_bars(const struct attn_canvas *canvas, const struct attn_series *series,
-                      const char *name, double *top, bool *marked)
+                      const char *name, struct shown *shown)
 {
     char *text = NULL;
     size_t length = 0;
@@ -52,66 +60,96 @@ static int write_bars(const struct attn_canvas *canvas, const struct attn_series
             const char *mark =
                 row && isfinite(value) ? row->marked ? "*" : "-" : attn_row_mark(row);
             fprintf(out, " \"%s\"\n", mark);
-            *marked = *marked || strcmp(mark, "*") == 0;
+            attn_marks_add(&shown->marks, mark);
+            shown->stars = shown->stars || strcmp(mark, "*") == 0;
+            shown->whiskers = shown->whiskers || isfinite(high);
             if (isfinite(value))
-                *top = fmax(*top, isfinite(high) ? high : value);
+                shown->top = fmax(shown->top, isfinite(high) ? high : value);
         }
     write_rounds(out, series);
     return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
+}
+
+/* The rung and the figure of a roof, on the margin beside it. */
+static void define_roof(FILE *out, const char *name, double gflops, const char *isa)
+{
+    char label[64], figure[ATTN_FIGURE_MAX];
+    fprintf(out, "%s = %.6g\n", name, gflops);
+    snprintf(label, sizeof label, "%.10s%s%s", isa, *isa ? ": " : "", attn_figure(gflops, figure));
+    fprintf(out, "%s_label = ", name);
+    attn_put_gnuplot(out, label);
+    fputc('\n', out);
 }
 
 /* Roofs as measured: of the widest rung, and of AVX2 where that is another one. Rungs within 15 %
  * would print their labels over each other. */
 static double define_roofs(FILE *out, const json_t *machine)
 {
-    char label[160], figure[ATTN_FIGURE_MAX];
     double roof = attn_field_number(machine, "ceilings.fma_gflops_f32");
     double lower = attn_field_number(machine, "ceilings.avx2_gflops_f32");
     const char *isa = attn_field_text(machine, "ceilings.isa");
     bool has_roof = isfinite(roof) && roof > 0;
     bool has_lower = has_roof && lower > 0 && lower < 0.85 * roof && strcmp(isa, "avx2") != 0;
-    snprintf(label, sizeof label, "measured f32 FMA roof%s%.32s: %s GFLOP/s", *isa ? ", " : "", isa,
-             attn_figure(roof, figure));
-    fprintf(out, "roof = %.6g\n", has_roof ? roof : 0.0);
-    attn_define(out, "roof_label", label);
-    snprintf(label, sizeof label, "measured f32 FMA roof, avx2: %s GFLOP/s",
-             attn_figure(lower, figure));
-    fprintf(out, "roof2 = %.6g\n", has_lower ? lower : 0.0);
-    attn_define(out, "roof2_label", label);
+    define_roof(out, "roof", has_roof ? roof : 0, isa);
+    define_roof(out, "roof2", has_lower ? lower : 0, "avx2");
     return has_roof ? roof : 0;
 }
 
+/* "Bar: ...", and in a line of its own what stands where there is no bar. */
+static void put_notes(const struct attn_canvas *canvas, bool backward, bool roofs,
+                      const struct shown *shown, const char *without, char *text, size_t size)
+{
+    char protocol[128], marks[400];
+    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
+    attn_marks_text(&shown->marks, marks, sizeof marks);
+    int used = snprintf(text, size, "Bar: median of %s; dots: medians of rounds%s%s%s. %s",
+                        protocol, shown->whiskers ? "; whisker: 95 % interval" : "",
+                        roofs ? "; dashed: measured f32 FMA peak" : "",
+                        shown->stars ? "; *: harness's own cost over 1 %" : "",
+                        backward ? ATTN_FLOP_BACKWARD : ATTN_FLOP_CONVENTION);
+    if (*marks)
+        used += snprintf(text + used, size - (size_t)used, "\nNo bar: %s", marks);
+    if (*without)
+        snprintf(text + used, size - (size_t)used, "%sNo bar at any size: %s", *marks ? ". " : "\n",
+                 without);
+}
+
+static bool has_rate(const struct attn_view_row *row)
+{
+    return isfinite(row->gflops);
+}
+
 /* Both files of a picture whose name and title are known. */
-static int write_plot(const struct attn_canvas *canvas, const struct attn_series *series,
+static int write_plot(const struct attn_canvas *canvas, const struct attn_series *all,
                       const char *x_label, struct attn_plot *plot)
 {
-    char *text = NULL, protocol[128], line[320], left_out[64];
+    char *text = NULL, notes[1000], more[160], without[400];
+    int used;
     size_t length = 0;
-    double top = 0;
-    bool marked = false;
-    if (write_bars(canvas, series, plot->name, &top, &marked) != 0)
+    struct shown shown = {0};
+    struct attn_series series;
+    attn_series_keep(canvas->view, all, has_rate, &series, &shown.marks, without, sizeof without);
+    if (write_bars(canvas, &series, plot->name, &shown) != 0)
         return -1;
     FILE *out = attn_canvas_open(canvas, plot->name, &text, &length);
     if (!out)
         return -1;
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
-    attn_define(out, "constants", series->constants);
+    attn_define(out, "constants", series.constants);
     attn_define(out, "x_label", x_label);
-    attn_define_labels(out, canvas->view, series->backends, series->n_backends);
-    attn_define_points(out, series);
-    top = fmax(top, define_roofs(out, canvas->machine));
-    fprintf(out, "y_top = %.6g\n", top > 0 ? top * 1.12 : 1.0);
-    attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
-    snprintf(line, sizeof line,
-             "Bar: median of %s; dots: medians of rounds; whisker: 95 %% interval. %s%s", protocol,
-             series->kind.backward ? ATTN_FLOP_BACKWARD : ATTN_FLOP_CONVENTION,
-             marked ? ". *: harness's own cost over 1 %" : "");
-    attn_define_footer(out, canvas->machine, line);
-    snprintf(left_out, sizeof left_out, " %zu more sizes or backends did not fit.",
-             series->left_out);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s. " ATTN_WHISKER_BOUND "%s",
-             series->constants, line, series->left_out ? left_out : "");
+    attn_define_labels(out, canvas->view, series.backends, series.n_backends);
+    attn_define_points(out, &series);
+    const double roof = define_roofs(out, canvas->machine);
+    shown.top = fmax(shown.top, roof);
+    fprintf(out, "y_top = %.6g\n", shown.top > 0 ? shown.top * 1.12 : 1.0);
+    put_notes(canvas, series.kind.backward, roof > 0, &shown, without, notes, sizeof notes);
+    attn_define_footer(out, canvas->machine, notes);
+    used = snprintf(more, sizeof more, "%s", shown.whiskers ? " " ATTN_WHISKER_BOUND : "");
+    if (series.left_out)
+        snprintf(more + used, sizeof more - (size_t)used,
+                 " %zu more sizes or backends did not fit.", series.left_out);
+    attn_canvas_caption(plot, series.constants, notes, more);
     return attn_canvas_finish(canvas, out, plot->name, ".def.gp", &text, &length) == 0 ? 1 : -1;
 }
 

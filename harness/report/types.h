@@ -57,8 +57,8 @@ struct attn_view {
 struct attn_plot {
     char name[48]; /* plots/NAME.svg, .png, .dat, .def.gp under the report */
     char title[192];
-    char caption[704]; /* the constants, and the meaning of the marks */
-    bool folded;       /* of interest to few: the page folds it away, report.md links to it */
+    char caption[1280]; /* the constants, and the meaning of the marks */
+    bool folded;        /* of interest to few: the page folds it away, report.md links to it */
     bool drawn;
 };
 

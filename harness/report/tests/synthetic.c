@@ -311,6 +311,17 @@ void synthetic_backward(struct attn_run_data *run, double factor)
     }
 }
 
+void synthetic_untime(struct attn_run_data *run, const char *backend, const char *word)
+{
+    for (size_t i = json_array_size(run->records); i-- > 0;) {
+        const json_t *record = json_array_get(run->records, i);
+        if (strcmp(json_string_value(json_object_get(record, "type")), "bench") == 0 &&
+            strcmp(json_string_value(json_object_get(record, "backend")), backend) == 0 &&
+            strstr(json_string_value(json_object_get(record, "case")), word))
+            json_array_remove(run->records, i);
+    }
+}
+
 int synthetic_folder(const struct attn_run_data *run, const char *folder)
 {
     char path[512];

@@ -29,6 +29,9 @@ void synthetic_backward(struct attn_run_data *run, double factor);
 /* Multiplies every number in a field of a record, if it has that field. */
 void synthetic_scale(json_t *record, const char *key, double factor);
 
+/* Takes away the timings of a backend in the cases whose line holds `word`. */
+void synthetic_untime(struct attn_run_data *run, const char *backend, const char *word);
+
 /* A run as a folder, so that it is read back as a real one is. Returns 0 on success. */
 int synthetic_folder(const struct attn_run_data *run, const char *folder);
 

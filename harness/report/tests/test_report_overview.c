@@ -88,7 +88,9 @@ static void speedups(void **state)
     assert_null(strstr(text, "= 'naive'\n"));
     assert_non_null(strstr(text, "n_backends = 3\n"));
     assert_non_null(strstr(text, "title = 'Speed-up over naive'\n"));
-    assert_non_null(strstr(text, "or there is none (fewer than 4 rounds). No figure: untimed, "));
+    assert_non_null(strstr(text, "= 'No figure: FAIL, wrong numbers; "));
+    assert_non_null(strstr(text, "; crash, its worker died"));
+    assert_null(strstr(text, "no base")); /* no such cell is in the picture */
     /* Without a time of the baseline a case has no row, and is counted. */
     assert_null(strstr(text, "'seqlen_h8_s8192_d64'"));
     assert_non_null(strstr(text, " cases without any speed-up are left out'"));
@@ -100,6 +102,21 @@ static void speedups(void **state)
     assert_int_equal(cell_of("seqlen_h8_s2048_d64", "avx2").hatched, 1);
     report(synthetic_run((struct synthetic){.seed = 1, .rounds = 1}));
     assert_int_equal(cell_of("seqlen_h8_s2048_d64", "avx2").hatched, 1);
+    text = folder_text("plots/speedup.def.gp");
+    assert_non_null(strstr(text, "'Hatched: the 95 % interval holds 1, or there is none"));
+    free(text);
+    /* A backend without a speed-up has no column: of blas long cases are left, without a base. */
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    for (int size = 128; size <= 4096; size *= 2) {
+        char word[16];
+        snprintf(word, sizeof word, "sq=%d", size);
+        synthetic_untime(&run, "blas", word);
+    }
+    report(run);
+    text = folder_text("plots/speedup.def.gp");
+    assert_non_null(strstr(text, "n_backends = 2\n"));
+    assert_non_null(strstr(text, "'No figure in these cases: blas'\n"));
+    free(text);
 }
 
 /* Relative luminance, as WCAG 2.1 defines it. */
@@ -190,7 +207,9 @@ static void over_the_best(void **state)
     /* naive is 50 times slower: the axis ends at 16. */
     assert_non_null(strstr(text, "y_high = 16\n"));
     assert_non_null(strstr(text, "ylabel = 'time / time of the best'\n"));
-    assert_non_null(strstr(text, "marks = 'On an edge: open triangle, the interval goes on; "));
+    assert_non_null(
+        strstr(text, "'On an edge: filled triangle, a time beyond 16 times the best'\n"));
+    assert_non_null(strstr(text, "; whisker: 95 % interval'\n"));
     free(text);
     assert_int_equal(best_of(1, "onednn", 4096, found), 3);
     assert_true(found[0] == 1 && found[1] == 1 && found[2] == 1);
@@ -205,8 +224,16 @@ static void over_the_best(void **state)
     assert_int_equal(best_of(1, "naive", 8192, found), 0);
     assert_int_equal(best_of(2, "onednn", 4096, found), 0);
     /* Of one round there is a ratio and no interval. */
-    report(synthetic_run((struct synthetic){.seed = 1, .rounds = 1}));
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1, .rounds = 1});
+    synthetic_untime(&run, "naive", "");
+    report(run);
     assert_int_equal(best_of(1, "avx2", 4096, found), 1);
+    /* Marks that are not there, and a backend without a point, are not explained. */
+    text = folder_text("plots/best.def.gp");
+    assert_null(strstr(text, "whisker"));
+    assert_null(strstr(text, "open triangle"));
+    assert_null(strstr(text, "= 'naive'\n"));
+    free(text);
 }
 
 /* 10 %, median and 90 % of a round of a backend. */

@@ -20,6 +20,8 @@
 
 static const char *script_dir;
 
+static bool drawn; /* the pictures of the last report */
+
 /* Writes the report of `run`; gnuplot may be missing, but must not fail. */
 static void report(const struct attn_run_data *run)
 {
@@ -28,7 +30,8 @@ static void report(const struct attn_run_data *run)
     const struct attn_report_options options = {.script_dir = script_dir, .out_dir = out};
     if (attn_report_write(run, &options, note, sizeof note, why, sizeof why) != 0)
         fail_msg("%s", why);
-    if (strncmp(note, "no pictures", 11) != 0)
+    drawn = strncmp(note, "no pictures", 11) != 0;
+    if (drawn)
         assert_string_equal(note, "");
 }
 
@@ -205,6 +208,75 @@ static void errors(void **state)
     attn_run_release(&run);
 }
 
+/* A legend has the backends that are in its picture; what is missing is named and explained. */
+static void legends(void **state)
+{
+    (void)state;
+    static const char *const causal[] = {"plots/throughput_S_causal.def.gp",
+                                         "plots/latency_S_causal.def.gp",
+                                         "plots/memory_S_causal.def.gp"};
+    static const char *const says[] = {
+        "'No bar: untimed, verified only; n/a, not supported; budget, no time for it. No bar at "
+        "any size: naive (untimed, budget)'",
+        "'No time at any size: naive (untimed, budget)'",
+        "'No peak at any size: naive (untimed, budget)'"};
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    synthetic_untime(&run, "naive", "mask=causal");
+    report(&run);
+    for (size_t i = 0; i < 3; i++) {
+        char *text = folder_text(causal[i]);
+        assert_null(strstr(text, "] = 'naive"));
+        if (!strstr(text, says[i]))
+            fail_msg("%s does not say %s", causal[i], says[i]);
+        free(text);
+    }
+    char *text = folder_text("plots/throughput_S_full.def.gp");
+    assert_non_null(strstr(text, "] = 'naive'"));
+    assert_non_null(strstr(text, "'No bar: budget, no time for it'\n"));
+    assert_non_null(strstr(text, "; whisker: 95 % interval; dashed: measured f32 FMA peak"));
+    free(text);
+    attn_run_release(&run);
+    /* One round has no interval, and a machine without ceilings no roof. */
+    run = synthetic_run((struct synthetic){.seed = 1, .rounds = 1});
+    json_object_del(run.machine, "ceilings");
+    report(&run);
+    text = folder_text("plots/throughput_S_full.def.gp");
+    assert_null(strstr(text, "whisker"));
+    assert_null(strstr(text, "dashed"));
+    free(text);
+    text = folder_text("plots/latency_S_full.def.gp");
+    assert_null(strstr(text, "whisker"));
+    free(text);
+    attn_run_release(&run);
+}
+
+/* Lines of text that run out of a picture are cut off. */
+static void lines_of_the_foot(void **state)
+{
+    (void)state;
+    static const char *const files[] = {
+        "throughput_S_full", "latency_S_full", "memory_S_full", "roofline", "errors",
+        "samples",           "best",           "speedup"};
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    json_object_set_new(json_object_get(run.machine, "cpu"), "model",
+                        json_string("A processor with a name of eighty bytes, which is as long as "
+                                    "any that is printed"));
+    report(&run);
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        char path[80];
+        snprintf(path, sizeof path, "plots/%s.def.gp", files[f]);
+        char *text = folder_text(path);
+        size_t lines = 0;
+        for (const char *at = text; (at = strstr(at, "\nnotes[")); lines++) {
+            at = strchr(at, '\'') + 1;
+            assert_true(strcspn(at, "\n") <= 138 + 1);
+        }
+        assert_true(lines >= 3);
+        free(text);
+    }
+    attn_run_release(&run);
+}
+
 /* Two sizes are no sweep, but are where gnuplot would put tics of its own between ours. */
 static void no_tics_but_ours(void)
 {
@@ -276,6 +348,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(latency, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(roofline, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(errors, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(legends, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(lines_of_the_foot, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_short_sweep, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(no_more_pictures_than_fit, folder_setup, folder_teardown),
     };
