@@ -18,6 +18,9 @@
 struct errors {
     const char *types[TYPES_MAX];
     size_t n_types, backends[ATTN_SERIES_BACKENDS], n_backends;
+    /* Backends with cases of each type; slots of one type stand side by side, an empty one between
+     * types. */
+    size_t counts[TYPES_MAX], slot;
     double low, high;
     bool at_lower, at_upper; /* has a case there, outside the scale */
     double *worst, *medians; /* of the slot at hand, room for every row */
@@ -68,7 +71,8 @@ static void widen(struct errors *errors, double ratio)
     errors->high = fmax(errors->high, fmin(ratio, GREATEST_RATIO));
 }
 
-/* Rising from left to right, a line a case; then the slot's summary in `lines`. */
+/* Rising from left to right, a line a case; then the slot's summary in `lines`. A backend without a
+ * case of the type has no slot. */
 static void put_slot(FILE *out, FILE *lines, const struct attn_view *view, size_t type,
                      size_t backend, struct errors *errors)
 {
@@ -83,15 +87,19 @@ static void put_slot(FILE *out, FILE *lines, const struct attn_view *view, size_
         if (median >= 0)
             errors->medians[n_medians++] = median;
     }
+    if (n == 0)
+        return;
+    errors->counts[type]++;
+    errors->slot++;
     attn_sort_doubles(errors->worst, n);
     attn_sort_doubles(errors->medians, n_medians);
     for (size_t i = 0; i < n; i++) {
-        fprintf(out, "%zu %zu %.6g %.6g\n", type + 1, backend + 1,
+        fprintf(out, "%zu %zu %.6g %.6g\n", errors->slot, backend + 1,
                 ((double)i + 0.5) / (double)n - 0.5, errors->worst[i]);
         widen(errors, errors->worst[i]);
     }
-    fprintf(lines, "%zu %zu", type + 1, backend + 1);
-    attn_put_number(lines, n ? errors->worst[n - 1] : (double)NAN);
+    fprintf(lines, "%zu %zu", errors->slot, backend + 1);
+    attn_put_number(lines, errors->worst[n - 1]);
     double middle = n_medians ? attn_quantile_sorted(errors->medians, n_medians, 0.5) : (double)NAN;
     attn_put_number(lines, middle);
     fprintf(lines, " %zu\n", n);
@@ -111,8 +119,8 @@ static int write_data(const struct attn_canvas *canvas, const char *name, struct
         free(text);
         return -1;
     }
-    fprintf(out, "# type backend place worst/bound, a line a case\n");
-    for (size_t t = 0; t < errors->n_types; t++)
+    fprintf(out, "# slot backend place worst/bound, a line a case\n");
+    for (size_t t = 0; t < errors->n_types; t++, errors->slot++)
         for (size_t b = 0; b < errors->n_backends; b++)
             put_slot(out, lines, canvas->view, t, b, errors);
     if (fclose(lines) != 0) {
@@ -120,7 +128,7 @@ static int write_data(const struct attn_canvas *canvas, const char *name, struct
         free(text);
         return -1;
     }
-    fprintf(out, "\n\n# type backend worst median cases\n%s", line_text);
+    fprintf(out, "\n\n# slot backend worst median cases\n%s", line_text);
     free(line_text);
     return attn_canvas_finish(canvas, out, name, ".dat", &text, &length);
 }
@@ -131,23 +139,24 @@ static void define_errors(FILE *out, const struct attn_canvas *canvas, const str
     char line[320];
     snprintf(
         line, sizeof line,
-        "Point: a case, worst error over bound, sorted. Line: median of the cases' medians%s%s",
-        errors->at_lower ? ". Lower edge, off the scale: below 1e-6" : "",
-        errors->at_upper ? ". Upper edge: beyond 1e4" : "");
+        "Point: a case, worst error over bound, sorted; above: the largest. Line: median of the "
+        "cases' medians%s%s",
+        errors->at_lower ? "\nLower edge, off the scale: below 1e-6" : "",
+        errors->at_upper ? "\nUpper edge: beyond 1e4" : "");
     static const char constants[] = "verified cases of all shapes and masks";
     attn_define(out, "base", plot->name);
     attn_define(out, "title", plot->title);
     attn_define(out, "constants", constants);
     attn_define_labels(out, canvas->view, errors->backends, errors->n_backends);
-    fprintf(out, "n_types = %zu\narray types[%zu]\n", errors->n_types, errors->n_types);
+    fprintf(out, "n_types = %zu\narray types[%zu]\narray type_slots[%zu]\n", errors->n_types,
+            errors->n_types, errors->n_types);
     for (size_t t = 0; t < errors->n_types; t++) {
-        fprintf(out, "types[%zu] = ", t + 1);
-        attn_put_gnuplot(out, errors->types[t]);
-        fputc('\n', out);
+        attn_define_at(out, "types", t, errors->types[t]);
+        fprintf(out, "type_slots[%zu] = %zu\n", t + 1, errors->counts[t]);
     }
     fprintf(out, "y_low = %.6g\ny_high = %.6g\n", fmin(errors->low, 0.1), fmax(errors->high, 1));
     attn_define_footer(out, canvas->machine, line);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s.", constants, line);
+    attn_canvas_caption(plot, constants, line, "");
 }
 
 int attn_plot_errors(const struct attn_canvas *canvas, const struct attn_series *series,

@@ -157,6 +157,42 @@ static void roofline(void **state)
     attn_run_release(&run);
 }
 
+/* Where a text of a picture stands, in pixels from the upper left. */
+static void place_of(const char *svg, const char *text, double place[2])
+{
+    static const char translate[] = "translate(";
+    char element[80];
+    snprintf(element, sizeof element, "<text>%s</text>", text);
+    const char *at = strstr(svg, element), *found = NULL;
+    if (!at)
+        fail_msg("the picture has no text '%s'", text);
+    for (const char *next = svg; (next = strstr(next, translate)) && next < at; next++)
+        found = next + strlen(translate);
+    assert_int_equal(sscanf(found, "%lf,%lf", &place[0], &place[1]), 2);
+}
+
+/* Figures stand above the line of the bound, whose name stands on the margin. */
+static void figures_above_the_bound(void)
+{
+    double bound[2], figure[2];
+    char *svg = folder_text("plots/errors.svg");
+    place_of(svg, "bound", bound);
+    assert_true(bound[0] > 0.94 * 900);
+    size_t figures = 0;
+    char *data = folder_text("plots/errors.dat"), *line = strstr(data, "\n\n\n");
+    for (line = strchr(line + 3, '\n') + 1; *line; line = strchr(line, '\n') + 1, figures++) {
+        double worst;
+        char text[32];
+        assert_int_equal(sscanf(line, "%*d %*d %lf", &worst), 1);
+        snprintf(text, sizeof text, "%#.3g", worst);
+        place_of(svg, text, figure);
+        assert_true(figure[1] < bound[1] - 8);
+    }
+    assert_int_equal(figures, 7);
+    free(data);
+    free(svg);
+}
+
 /* Every verification that has a bound is a point of its type and backend. */
 static void errors(void **state)
 {
@@ -178,13 +214,18 @@ static void errors(void **state)
     /* No bound, and no figure. */
     json_object_set_new(record_of(&run, "verify", line, "avx2"), "numerics", json_null());
     json_object_set_new(record_of(&run, "verify", line, "blas"), "max_ratio", json_null());
+    for (int s = 128; s <= 256; s *= 2) {
+        char half[64];
+        snprintf(half, sizeof half, "dk=64 hq=8 sq=%d", s);
+        json_object_set_new(record_of(&run, "verify", half, "blas"), "numerics", json_null());
+    }
     report(&run);
     char *text = folder_text("plots/errors.dat"), *summary = strstr(text, "\n\n\n");
     assert_non_null(summary);
-    assert_non_null(strstr(text, "\n2 2 -0.25 0.25\n2 2 0.25 0.75\n"));
-    assert_non_null(strstr(summary, "\n2 2 0.75 0.3125 2\n"));
+    assert_non_null(strstr(text, "\n7 2 -0.25 0.25\n7 2 0.25 0.75\n"));
+    assert_non_null(strstr(summary, "\n7 2 0.75 0.3125 2\n"));
     /* Of 40 cases two are f16; naive was not run on 4, blas crashed on 2. */
-    const char *const counts[] = {"\n1 1 ", " 34\n", "\n1 2 ", " 37\n", "\n1 3 ", " 35\n"};
+    const char *const counts[] = {"\n1 1 ", " 34\n", "\n2 2 ", " 37\n", "\n3 3 ", " 35\n"};
     for (size_t i = 0; i < 6; i += 2) {
         const char *at = strstr(summary, counts[i]);
         assert_non_null(at);
@@ -192,11 +233,15 @@ static void errors(void **state)
     }
     free(text);
     text = folder_text("plots/errors.def.gp");
-    assert_non_null(strstr(text, "types[1] = 'f32'\ntypes[2] = 'f16'\n"));
+    /* blas has no case in f16, and so no slot there. */
+    assert_non_null(strstr(text, "types[1] = 'f32'\ntype_slots[1] = 4\n"
+                                 "types[2] = 'f16'\ntype_slots[2] = 3\n"));
     /* The edges are explained where a case lies on them. */
     assert_null(strstr(text, "off the scale"));
     assert_non_null(strstr(text, "Upper edge: beyond 1e4'"));
     free(text);
+    if (drawn)
+        figures_above_the_bound();
     /* What is wrong by a factor of 13000 is in sight, on the upper edge. */
     numbers_after("plots/errors.def.gp", "\ny_high =", found);
     assert_true(found[0] == 1e4);
