@@ -35,15 +35,17 @@ set xlabel 'FLOPs per byte of operands' noenhanced
 set ylabel 'GFLOP/s (median)' noenhanced
 left = x_low / 1.3
 right = x_high * 1.3
-top = y_high * 1.9
 bottom = y_low / 1.4
+# Room for two rows of names above the roof: no point lies there. The plot is 324 units high.
+top = y_high * (y_high / bottom) ** (44 / 280.0)
+row(n) = peak * (top / bottom) ** ((n == 1 ? 12 : 32) / 324.0)
 set xrange [left:right]
 set yrange [bottom:top]
 many = n_backends > 8
 key_font = many ? ',9.5' : ',12'
 set key at screen 0.5,up(64) center top horizontal Left reverse noenhanced samplen 1 width 1 maxrows (many ? 3 : 2) font key_font
 set lmargin at screen 0.12
-set rmargin at screen 0.98
+set rmargin at screen gemm > 0 ? 0.92 : 0.98
 set tmargin at screen up(120)
 set bmargin at screen up(height - foot)
 set label 1 title at screen 0.5,up(22) center noenhanced font ',15'
@@ -55,20 +57,31 @@ ridge = peak / read
 enters = read * left > bottom ? left : bottom / read
 set arrow 1 from enters,read * enters to ridge,peak nohead lw 1.8 lc rgb '#333333'
 set arrow 2 from ridge,peak to right,peak nohead lw 1.8 lc rgb '#333333'
-set label 5 peak_label at right,peak offset -0.5,0.7 right noenhanced font ',10'
-# Above the ridge, where no point can lie.
-set label 6 read_label at ridge,peak offset -0.3,0.7 right noenhanced font ',10'
+# A character of the names is some 6.5 units wide; the plot is 720 or more.
+wide(characters) = (right / left) ** (6.5 * characters / 720)
+set label 6 read_label at ridge,row(1) left noenhanced font ',10'
+beside = ridge * wide(strlen(read_label) + strlen(peak_label) + 2) < right
+set label 5 peak_label at right,row(beside ? 1 : 2) right noenhanced font ',10'
 
-# What a library and the caches reach: a slope each, named where it enters.
+# What a library and the caches reach: the library's line is named on the margin, the slopes where
+# they meet the roof, each left of the one before.
 if (gemm > 0) {
     set arrow 3 from gemm / read,gemm to right,gemm nohead lw 1 dt 2 lc rgb '#777777'
-    set label 7 gemm_label at 1.15 * ridge,gemm offset 0,-0.7 left noenhanced font ',9' tc rgb text_grey
+    set label 7 "GEMM\n".gemm_label at right,gemm offset 0.6,0.45 left noenhanced font ',9' tc rgb text_grey
 }
-do for [c = 1:n_caches] {
+free = ridge
+do for [c = n_caches:1:-1] {
     from = cache_read[c] * left > bottom ? left : bottom / cache_read[c]
     if (cache_read[c] * from > peak) { continue }
-    set arrow 10 + c from from,cache_read[c] * from to peak / cache_read[c],peak nohead lw 1 dt 2 lc rgb '#777777'
-    set label 10 + c cache_label[c] at from,cache_read[c] * from offset 1.5,0 left noenhanced font ',9' tc rgb text_grey
+    meets = peak / cache_read[c]
+    set arrow 10 + c from from,cache_read[c] * from to meets,peak nohead lw 1 dt 2 lc rgb '#777777'
+    end = meets < free / wide(1) ? meets : free / wide(1)
+    free = end / wide(strlen(cache_label[c]))
+    if (free > left) {
+        set label 10 + c cache_label[c] at end,row(1) right noenhanced font ',9' tc rgb text_grey
+    } else {
+        set label 10 + c cache_label[c] at left,row(2) left noenhanced font ',9' tc rgb text_grey
+    }
 }
 
 data = base.'.dat'

@@ -77,8 +77,7 @@ static void define_inner(FILE *out, const json_t *machine)
     }
     fprintf(out, "gemm = %.6g\narray cache_read[%d]\narray cache_label[%d]\n", gemm, CACHES,
             CACHES);
-    snprintf(line, sizeof line, "product of matrices: %s", attn_figure(gemm, figure));
-    attn_define(out, "gemm_label", line);
+    attn_define(out, "gemm_label", attn_figure(gemm, figure));
     json_array_foreach(reads, i, item)
     {
         double gbs = attn_field_number(item, "gbs");
@@ -86,7 +85,8 @@ static void define_inner(FILE *out, const json_t *machine)
             continue;
         fprintf(out, "cache_read[%zu] = %.6g\n", ++n, gbs);
         snprintf(name, sizeof name, "cache_label[%zu]", n);
-        snprintf(line, sizeof line, "%.16s", attn_field_text(item, "level"));
+        snprintf(line, sizeof line, "%.16s %s", attn_field_text(item, "level"),
+                 attn_figure(gbs, figure));
         attn_define(out, name, line);
     }
     fprintf(out, "n_caches = %zu\n", n);
@@ -123,11 +123,10 @@ static void define_roofline(FILE *out, const struct attn_canvas *canvas, struct 
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
     snprintf(line, sizeof line,
              "Point: one case, median of %s. Bytes: each operand once. Roofs measured in this run; "
-             "dashed: caches, matrix product",
+             "dashed: caches in GB/s, best product of matrices (GEMM) in GFLOP/s",
              protocol);
     attn_define_footer(out, canvas->machine, line);
-    snprintf(plot->caption, sizeof plot->caption, "%s. %s. " ATTN_FLOP_CONVENTION ".", constants,
-             line);
+    attn_canvas_caption(plot, constants, line, " " ATTN_FLOP_CONVENTION ".");
 }
 
 int attn_plot_roofline(const struct attn_canvas *canvas, const struct attn_series *series,

@@ -295,6 +295,32 @@ static void legends(void **state)
     attn_run_release(&run);
 }
 
+/* The names of roofs stand where no bar and no point can be. */
+static void names_of_roofs(void **state)
+{
+    (void)state;
+    struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
+    report(&run);
+    if (drawn) {
+        double place[2], other[2];
+        char *svg = folder_text("plots/throughput_S_full.svg");
+        place_of(svg, "avx512: 228", place);
+        assert_true(place[0] > 0.9 * 900);
+        free(svg);
+        svg = folder_text("plots/roofline.svg");
+        place_of(svg, "201", place);
+        assert_true(place[0] > 0.92 * 900);
+        /* Above the highest point; the plot is 324 pixels high from 120 on. */
+        const double top = 120 + 324 * (1 - 1 / (1 + 44 / 280.0));
+        place_of(svg, "memory read: 31.5 GB/s", place);
+        assert_true(place[1] < top);
+        place_of(svg, "L2 220", other);
+        assert_true(other[1] < top && other[0] < place[0]);
+        free(svg);
+    }
+    attn_run_release(&run);
+}
+
 /* Lines of text that run out of a picture are cut off. */
 static void lines_of_the_foot(void **state)
 {
@@ -394,6 +420,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(roofline, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(errors, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(legends, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(names_of_roofs, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(lines_of_the_foot, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_short_sweep, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(no_more_pictures_than_fit, folder_setup, folder_teardown),
