@@ -2,7 +2,9 @@
 # approximations.gp - error against time, a panel for each input and length, log-log.
 #
 # gnuplot NAME.def.gp approximations.gp, in the folder that holds NAME.dat; draws NAME.svg and NAME.png.
-# The data file has one line a point: panel backend time error variant      "" for a point without name
+# The data file has two blocks:
+#   panel backend time error, a line a point
+#   panel across up ends name, a line a name: where it begins, or ends, as a part of the panel
 set encoding utf8
 set datafile missing '?'
 set datafile separator whitespace
@@ -33,9 +35,7 @@ set grid ytics ls 100
 key_font = n_backends > 6 ? ',9.5' : ',11'
 here(p) = column(1) == p
 # Tics at 1, 2 and 5 where there is room for them, else at 1 and 3, or at powers of ten.
-# A name stands beside its point, towards the middle; names of neighbours above and below in turn.
-middle(p) = sqrt(x_low[p] * x_high[p])
-named(p, odd) = here(p) && int(column(0)) % 2 == odd
+within(low, high, part) = low / 2 * (4 * high / low) ** part
 between(low, high) = high / low > 600 ? '1' : high / low > 60 ? '1 3' : '1 2 5'
 seconds(ns) = ns < 1e3 ? sprintf('%g ns', ns) : ns < 1e6 ? sprintf('%g us', ns / 1e3) : \
               ns < 1e9 ? sprintf('%g ms', ns / 1e6) : sprintf('%g s', ns / 1e9)
@@ -68,9 +68,9 @@ do for [t in 'svg png'] {
     set ytics nomirror scale 0.5 font ',10'
     do for [p = 1:n_panels] {
         set lmargin at screen across(panel_left(p) + 58)
-        set rmargin at screen across(panel_left(p) + panel_width - 8)
+        set rmargin at screen across(panel_left(p) + 58 + plot_width)
         set tmargin at screen up(panel_top(p) + 24)
-        set bmargin at screen up(panel_top(p) + panel_height - 34)
+        set bmargin at screen up(panel_top(p) + 24 + plot_height)
         set label 4 panel_title[p] at screen across(panel_left(p) + 58),up(panel_top(p) + 10) left noenhanced font ',11'
         set label 5 ylabel at screen across(panel_left(p) + 10),up(panel_top(p) + panel_height / 2.0) center rotate by 90 noenhanced font ',8' tc rgb text_grey
         set xrange [x_low[p] / 2:x_high[p] * 2]
@@ -83,12 +83,12 @@ do for [t in 'svg png'] {
             set arrow 1 from exact[p],graph 0 to exact[p],graph 1 nohead lw 1.4 lc rgb '#333333' back
             set label 6 panel_exact[p] at exact[p],graph 0.98 rotate by 90 right offset -0.6,0 noenhanced font ',9' tc rgb '#333333'
         }
-        plot for [b = 1:n_backends] data using (here(p) && $2 == b ? $3 : NaN):4 \
+        plot for [b = 1:n_backends] data index 0 using (here(p) && $2 == b ? $3 : NaN):4 \
                  with points ps 0.9 pt marker(numbers[b]) lc rgb colours[b] notitle, \
-             for [odd = 0:1] data using (named(p, odd) && $3 < middle(p) ? $3 : NaN):4:(strcol(5)) \
-                 with labels left offset 0.9,(odd ? -0.5 : 0.5) noenhanced font ',8' tc rgb text_grey notitle, \
-             for [odd = 0:1] data using (named(p, odd) && $3 >= middle(p) ? $3 : NaN):4:(strcol(5)) \
-                 with labels right offset -0.9,(odd ? -0.5 : 0.5) noenhanced font ',8' tc rgb text_grey notitle
+             data index 1 using (within(x_low[p], x_high[p], $2)):(within(y_low[p], y_high[p], $3)):(here(p) && $4 == 0 ? strcol(5) : '') \
+                 with labels left noenhanced font ',8' tc rgb text_grey notitle, \
+             data index 1 using (within(x_low[p], x_high[p], $2)):(within(y_low[p], y_high[p], $3)):(here(p) && $4 == 1 ? strcol(5) : '') \
+                 with labels right noenhanced font ',8' tc rgb text_grey notitle
         if (exact[p] > 0) { unset arrow 1; unset label 6 }
     }
     do for [l in '4 5'] { unset label l + 0 }

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "folder.h"
+#include "report/labels.h"
 #include "report/text.h"
 #include "report/writers.h"
 #include "synthetic.h"
@@ -193,8 +194,8 @@ static void the_picture_has_every_case(void **state)
     assert_int_equal(folder_count(data, "\n1 1 "), 1);
     assert_int_equal(folder_count(data, "\n2 1 "), 2);
     /* Parameters only where a panel has two of the operator. */
-    assert_int_equal(folder_count(data, " 0.25 \"linformer\"\n"), 1);
-    assert_int_equal(folder_count(data, " 0.25 \"linformer landmarks=64\"\n"), 1);
+    assert_int_equal(folder_count(data, " \"linformer\"\n"), 1);
+    assert_int_equal(folder_count(data, " \"linformer landmarks=64\"\n"), 1);
     free(data);
     char *defined = folder_text("plots/approximations.def.gp");
     assert_non_null(strstr(defined, "panel_title[2] = 'S = 2048, H = 8, d = 64, input normal'"));
@@ -205,6 +206,44 @@ static void the_picture_has_every_case(void **state)
     if (!*note)
         assert_non_null(strstr(page, "<figure class=\"approximations\">"));
     free(page);
+}
+
+/* No two names of a picture overlap, none covers a point, and the rest are counted. */
+static void names_leave_points_and_each_other_alone(void **state)
+{
+    enum { POINTS = 60 };
+    static struct attn_label labels[POINTS];
+    static struct attn_box marks[POINTS];
+    const double width = 300, height = 200;
+    (void)state;
+    for (size_t i = 0; i < POINTS; i++) {
+        const double x = (double)(i * 37 % 300), y = (double)(i * 61 % 200);
+        labels[i] = (struct attn_label){.x = x, .y = y, .width = 50, .height = 11};
+        marks[i] = (struct attn_box){x - 4, y - 4, x + 4, y + 4};
+    }
+    const size_t without = attn_labels_place(labels, POINTS, marks, POINTS, width, height);
+    size_t placed = 0;
+    for (size_t i = 0; i < POINTS; i++) {
+        const struct attn_box *a = &labels[i].box;
+        if (!labels[i].placed)
+            continue;
+        placed++;
+        assert_true(a->left >= 0 && a->low >= 0 && a->right <= width && a->high <= height);
+        for (size_t k = 0; k < 2 * (size_t)POINTS; k++) {
+            const struct attn_box *b = k < POINTS ? &marks[k] : &labels[k - POINTS].box;
+            if (k == i + POINTS || (k >= POINTS && !labels[k - POINTS].placed))
+                continue;
+            assert_true(a->right <= b->left || b->right <= a->left || a->high <= b->low ||
+                        b->high <= a->low);
+        }
+    }
+    assert_true(placed > 10);
+    assert_int_equal(placed + without, POINTS);
+    /* Alone in a wide plot it stands beside its point. */
+    labels[0].x = width / 2;
+    labels[0].y = height / 2;
+    assert_int_equal(attn_labels_place(labels, 1, NULL, 0, width, height), 0);
+    assert_true(labels[0].box.left - labels[0].x < 10);
 }
 
 /* As a record of a pack says it: the line names the file alone. */
@@ -279,6 +318,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(without_exact_attention_there_is_no_ratio, begin, end),
         cmocka_unit_test_setup_teardown(both_documents_have_a_line_a_variant_and_a_line_a_case,
                                         begin, end),
+        cmocka_unit_test(names_leave_points_and_each_other_alone),
         cmocka_unit_test_setup_teardown(the_picture_has_every_case, begin, end),
         cmocka_unit_test_setup_teardown(packs_of_one_input_have_its_name, begin, end),
         cmocka_unit_test_setup_teardown(the_panels_with_most_cases_are_drawn, begin, end),
