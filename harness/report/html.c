@@ -59,6 +59,7 @@ static int put_facts(FILE *out, const struct page *page)
     put_fact(out, "System", line);
     if (*page->parts->run->lacking)
         put_fact(out, "Not whole", page->parts->run->lacking);
+    attn_html_put_files(out, page->out_dir, page->parts->run->path);
     fputs("</dl>\n", out);
     return 0;
 }
@@ -207,6 +208,7 @@ int attn_html_put_picture(FILE *out, const char *out_dir, const struct attn_plot
     free(svg);
     fputs("\"></div>\n<figcaption>", out);
     attn_put_html(out, plot->caption);
+    attn_html_put_picture_files(out, out_dir, plot->name);
     fputs("</figcaption></figure>\n", out);
     fputs(plot->folded ? "</details>\n" : "", out);
     return 0;
@@ -217,7 +219,7 @@ static int put_pictures(FILE *out, const struct page *page)
     const struct attn_plots *plots = page->parts->plots;
     if (*page->parts->note) {
         fputs("<p class=\"soft\">", out);
-        attn_put_html(out, page->parts->note);
+        attn_html_put_linked(out, page->out_dir, page->parts->note);
         fputs("</p>\n", out);
     } else if (plots->count == 0) {
         fputs("<p class=\"soft\">No sweep of at least three sizes was timed.</p>\n", out);

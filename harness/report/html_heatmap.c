@@ -132,6 +132,9 @@ static int put_map(FILE *out, const char *out_dir, const struct attn_view *view,
             return -1;
         fputs("<figcaption>", out);
         put_caption(out, view, map, g);
+        char name[80];
+        snprintf(name, sizeof name, "%s_%zu", map->name, g);
+        attn_html_put_picture_files(out, out_dir, name);
         fputs("</figcaption></figure>\n", out);
     }
     fputs("</div></details>\n", out);
@@ -148,14 +151,14 @@ int attn_html_put_heatmaps(FILE *out, const char *out_dir, const struct attn_vie
     fprintf(out, "<h2>Attention weights</h2>\n<p class=\"soft\">%s</p>\n", explained);
     if (*maps->note) {
         fputs("<p class=\"soft\">", out);
-        attn_put_html(out, maps->note);
+        attn_html_put_linked(out, out_dir, maps->note);
         fputs("</p>\n", out);
     }
     choose(out_dir, maps, &choice);
     if (any_beside(maps, &choice))
-        fputs(
-            "<p class=\"soft\">Pictures that are links here lie beside this page, in plots/.</p>\n",
-            out);
+        fputs("<p class=\"soft\">Pictures that are links here lie beside this page, in <a "
+              "href=\"plots/\">plots/</a>.</p>\n",
+              out);
     for (size_t m = 0; m < maps->count; m++) {
         if (!maps->items[m].drawn)
             continue;

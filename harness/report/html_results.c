@@ -183,7 +183,8 @@ static void put_legend(FILE *out, const struct attn_view *view)
     fputs(marked ? " * the cost of the harness is over 1 % of this time." : "", out);
     fputs(" n/a: the backend does not support the case. untimed: verified only; 'Not timed' in the "
           "<a href=\"#verdict\">verdict</a> counts the reasons. A cell without a figure shows its "
-          "reason under the pointer. All timings are in results.csv.</p>\n",
+          "reason under the pointer. All timings are in <a "
+          "href=\"results.csv\">results.csv</a>.</p>\n",
           out);
 }
 

@@ -23,13 +23,37 @@
 #include "report/gnuplot.h"
 #include "report/series.h"
 #include "report/text.h"
+#include "report/writers.h"
 #include "synthetic.h"
 
 static const char *script_dir, *keep;
 
+/* Every file that the page links to lies beside it; returns how many links there are. */
+static size_t check_links(const char *text)
+{
+    size_t links = 0;
+    for (const char *at = text; (at = strstr(at, "href=\""));) {
+        char path[256];
+        at += strlen("href=\"");
+        if (*at == '#')
+            continue;
+        snprintf(path, sizeof path, "%s/report/%.*s", folder, (int)strcspn(at, "\""), at);
+        if (access(path, F_OK) != 0)
+            fail_msg("there is no %s", path);
+        links++;
+    }
+    return links;
+}
+
 static void check_html(bool pictures)
 {
     char *text = folder_text("index.html");
+    /* Documents, records of the run, and four files of every picture. */
+    assert_true(check_links(text) >= (pictures ? 4 * 15 : 0) + 6);
+    assert_non_null(strstr(text, "<dt>Files</dt><dd><a href=\"report.md\">report.md</a>, "));
+    assert_non_null(strstr(text, "<a href=\"../results.ndjson\">results.ndjson</a>, "));
+    if (pictures)
+        assert_non_null(strstr(text, "<a href=\"plots/roofline.svg\">SVG</a>"));
     assert_int_equal(folder_count(text, "{{"), 0);
     /* Nothing from outside: the pictures' name spaces alone are written like addresses. */
     assert_int_equal(folder_count(text, "http:") + folder_count(text, "https:"),
@@ -119,6 +143,22 @@ static void a_whole_report(void **state)
     attn_run_release(&run);
 }
 
+/* A text of others: a name that is a file is a link, anything else is text. */
+static void names_of_files(void **state)
+{
+    (void)state;
+    char path[128], why[256], *text = NULL;
+    size_t length;
+    snprintf(path, sizeof path, "%s/a-b.log", folder);
+    assert_int_equal(attn_file_write(path, "x", 1, why, sizeof why), 0);
+    FILE *out = attn_text_open(&text, &length);
+    attn_html_put_linked(out, folder, "see a-b.log. Not c.log, /etc/passwd, ../a-b.log or <b>&");
+    fclose(out);
+    assert_string_equal(text, "see <a href=\"a-b.log\">a-b.log</a>. Not c.log, /etc/passwd, "
+                              "../a-b.log or &lt;b&gt;&amp;");
+    free(text);
+}
+
 static void a_gnuplot_that_hangs(void **state)
 {
     (void)state;
@@ -161,6 +201,7 @@ static void a_gnuplot_that_crashes(void **state)
     assert_memory_equal(note, "gnuplot crashed on ", 19);
     assert_non_null(strstr(note, ": Segmentation fault; plots/"));
     char *text = folder_text("index.html"); /* the rest is there */
+    check_links(text);
     assert_non_null(strstr(text, ">Results</h2>"));
     free(text);
     attn_run_release(&run);
@@ -302,6 +343,7 @@ static int write_kept(void)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(names_of_files, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_whole_report, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_gnuplot_that_hangs, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_gnuplot_that_crashes, folder_setup, folder_teardown),
