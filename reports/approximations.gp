@@ -37,6 +37,8 @@ here(p) = column(1) == p
 # Tics at 1, 2 and 5 where there is room for them, else at 1 and 3, or at powers of ten.
 within(low, high, part) = low / 2 * (4 * high / low) ** part
 between(low, high) = high / low > 600 ? '1' : high / low > 60 ? '1 3' : '1 2 5'
+# Short enough for the margin.
+scale(m, power) = power < -3 ? sprintf('%se%d', m, power) : sprintf('%g', m * 10.0 ** power)
 seconds(ns) = ns < 1e3 ? sprintf('%g ns', ns) : ns < 1e6 ? sprintf('%g us', ns / 1e3) : \
               ns < 1e9 ? sprintf('%g ms', ns / 1e6) : sprintf('%g s', ns / 1e9)
 do for [t in 'svg png'] {
@@ -76,7 +78,7 @@ do for [t in 'svg png'] {
         set xrange [x_low[p] / 2:x_high[p] * 2]
         set yrange [y_low[p] / 2:y_high[p] * 2]
         set ytics ()
-        do for [power = -5:3] { do for [m in between(y_low[p] / 2, y_high[p] * 2)] { set ytics add (sprintf('%g', m * 10.0 ** power) m * 10.0 ** power) } }
+        do for [power = -5:3] { do for [m in between(y_low[p] / 2, y_high[p] * 2)] { set ytics add (scale(m, power) m * 10.0 ** power) } }
         set xtics ()
         do for [power = 2:10] { do for [m in between(x_low[p] / 2, x_high[p] * 2)] { set xtics add (seconds(m * 10.0 ** power) m * 10.0 ** power) } }
         if (exact[p] > 0) {

@@ -96,8 +96,9 @@ static double define_roofs(FILE *out, const json_t *machine)
 }
 
 /* "Bar: ...", and in a line of its own what stands where there is no bar. */
-static void put_notes(const struct attn_canvas *canvas, bool backward, bool roofs,
-                      const struct shown *shown, const char *without, char *text, size_t size)
+static void put_notes(const struct attn_canvas *canvas, const struct attn_series *series,
+                      bool roofs, const struct shown *shown, const char *without, char *text,
+                      size_t size)
 {
     char protocol[128], marks[400];
     attn_protocol_text(canvas->view, canvas->machine, protocol, sizeof protocol);
@@ -106,12 +107,12 @@ static void put_notes(const struct attn_canvas *canvas, bool backward, bool roof
                         protocol, shown->whiskers ? "; whisker: 95 % interval" : "",
                         roofs ? "; dashed: measured f32 FMA peak" : "",
                         shown->stars ? "; *: harness's own cost over 1 %" : "",
-                        backward ? ATTN_FLOP_BACKWARD : ATTN_FLOP_CONVENTION);
+                        series->kind.backward ? ATTN_FLOP_BACKWARD : ATTN_FLOP_CONVENTION);
     if (*marks)
         used += snprintf(text + used, size - (size_t)used, "\nNo bar: %s", marks);
     if (*without)
-        snprintf(text + used, size - (size_t)used, "%sNo bar at any size: %s", *marks ? ". " : "\n",
-                 without);
+        snprintf(text + used, size - (size_t)used, "%sNo bar %s: %s", *marks ? ". " : "\n",
+                 *series->names[0] ? "in any case" : "at any size", without);
 }
 
 static bool has_rate(const struct attn_view_row *row)
@@ -143,7 +144,7 @@ static int write_plot(const struct attn_canvas *canvas, const struct attn_series
     const double roof = define_roofs(out, canvas->machine);
     shown.top = fmax(shown.top, roof);
     fprintf(out, "y_top = %.6g\n", shown.top > 0 ? shown.top * 1.12 : 1.0);
-    put_notes(canvas, series.kind.backward, roof > 0, &shown, without, notes, sizeof notes);
+    put_notes(canvas, &series, roof > 0, &shown, without, notes, sizeof notes);
     attn_define_footer(out, canvas->machine, notes);
     used = snprintf(more, sizeof more, "%s", shown.whiskers ? " " ATTN_WHISKER_BOUND : "");
     if (series.left_out)

@@ -293,6 +293,21 @@ static void legends(void **state)
     assert_null(strstr(text, "whisker"));
     free(text);
     attn_run_release(&run);
+    /* Cases that are no sweep have no sizes. */
+    run = synthetic_small();
+    size_t i;
+    json_t *record;
+    json_array_foreach(run.records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "backend"), "naive") == 0)
+            json_object_del(record, "gflops");
+    }
+    report(&run);
+    text = folder_text("plots/throughput_cases.def.gp");
+    assert_null(strstr(text, "] = 'naive'"));
+    assert_non_null(strstr(text, "'No bar in any case: naive'\n"));
+    free(text);
+    attn_run_release(&run);
 }
 
 /* The names of roofs stand where no bar and no point can be. */
