@@ -76,6 +76,7 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
     entry->device = reply.after;
     kept->n = reply.n;
     memcpy(kept->samples_ns, reply.samples_ns, sizeof kept->samples_ns);
+    kept->cpu_ns = attn_least_known(reply.cpu_ns, (size_t)reply.n);
     take_shorter(entry, &reply);
     if (attn_session_record(
             session, attn_round_record(entry, session, cache, turn->round, &reply, seconds))) {

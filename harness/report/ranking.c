@@ -35,13 +35,26 @@ bool attn_row_ties(const struct attn_view_row *row, const struct attn_view_row *
     return isfinite(ratio.hi) && ratio.lo <= 1;
 }
 
+/* The processor time of one round over what the fastest takes undisturbed, by the same clock; 0:
+ * not known. */
+static double processor_ratio(const struct attn_view_row *row, const struct attn_view_row *fastest)
+{
+    static const char *const clocks[] = {"thread", "process"};
+    const char *clock = attn_field_text(fastest->bench, "live.clock");
+    const double low = attn_field_number(fastest->bench, "live.low_ns.value");
+    const bool known = strcmp(clock, clocks[0]) == 0 || strcmp(clock, clocks[1]) == 0;
+    return known && low > 0 ? attn_field_number(row->bench, "least_cpu_ns") / low : 0;
+}
+
 /* Did it have no turns because it is so many times as slow (bench/paired.c)? Then it is slower,
  * though nobody knows by how much: one round is off by less. (Beside other work a round was 3.8
- * times as long as its processor time.) */
-static bool is_far_slower(const struct attn_view_row *row, const struct attn_ratio *ratio)
+ * times as long as its processor time, and that was 1.9 times as long as alone on its core.) */
+static bool is_far_slower(const struct attn_view_row *row, const struct attn_view_row *fastest,
+                          const struct attn_ratio *ratio)
 {
-    static const double far = 10;
-    return isinf(ratio->hi) && ratio->ratio > far && *attn_field_text(row->bench, "live.reason");
+    static const double far = 10, far_by_processor = 3;
+    return isinf(ratio->hi) && *attn_field_text(row->bench, "live.reason") &&
+           (ratio->ratio > far || processor_ratio(row, fastest) > far_by_processor);
 }
 
 static struct attn_rank rank_line(const struct attn_grid *grid, size_t line)
@@ -59,7 +72,8 @@ static struct attn_rank rank_line(const struct attn_grid *grid, size_t line)
             continue;
         struct attn_ratio ratio = attn_row_ratio(cells[c], cells[rank.first]);
         rank.ranked++;
-        rank.clear = rank.clear && (ratio.lo > 1 || is_far_slower(cells[c], &ratio));
+        rank.clear =
+            rank.clear && (ratio.lo > 1 || is_far_slower(cells[c], cells[rank.first], &ratio));
         if (c == rank.second)
             rank.ratio = ratio;
     }

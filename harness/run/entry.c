@@ -435,6 +435,15 @@ json_t *attn_untimed_record(const struct attn_entry *entry, const struct attn_se
     return common("untimed", entry, session, entry->verdict.status, reason);
 }
 
+double attn_least_known(const double *values, size_t n)
+{
+    double least = 0;
+    for (size_t i = 0; i < n; i++)
+        if (values[i] > 0 && (least <= 0 || values[i] < least))
+            least = values[i];
+    return least;
+}
+
 bool attn_entry_summary(const struct attn_entry *entry, enum attn_cache cache,
                         struct attn_summary *summary)
 {
@@ -468,9 +477,15 @@ json_t *attn_bench_record(const struct attn_entry *entry, const struct attn_sess
     put(time, "n", json_integer((json_int_t)s.n));
     put(r, "time_ns", time);
     json_t *rounds = json_array();
-    for (int i = 0; i < entry->n_rounds[cache]; i++)
+    double cpu_ns[ATTN_ROUNDS_MAX];
+    for (int i = 0; i < entry->n_rounds[cache]; i++) {
         json_array_append_new(
             rounds, samples_json(entry->rounds[cache][i].samples_ns, entry->rounds[cache][i].n));
+        cpu_ns[i] = entry->rounds[cache][i].cpu_ns;
+    }
+    const double least = attn_least_known(cpu_ns, (size_t)entry->n_rounds[cache]);
+    if (least > 0)
+        put(r, "least_cpu_ns", attn_json_number(least));
     put(r, "samples_ns", rounds);
     put(r, "flops", attn_json_number(entry->flops));
     put(r, "bytes", json_integer((json_int_t)entry->bytes));

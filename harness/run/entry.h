@@ -20,7 +20,11 @@ enum attn_cache { ATTN_HOT, ATTN_COLD, ATTN_CACHES };
 struct attn_round {
     int n;
     double samples_ns[ATTN_SAMPLES_MAX];
+    double cpu_ns; /* the least processor time of the samples; 0: unknown */
 };
+
+/* The least of n values, but those that are 0: unknown. 0: none is known. */
+double attn_least_known(const double *values, size_t n);
 
 /* Why a check that fits a case was not made (account.h). */
 enum attn_why {

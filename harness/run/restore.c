@@ -169,9 +169,14 @@ static int take_round(const struct attn_session *session, const json_t *record,
         !(entry->rounds[cache] = calloc((size_t)most, sizeof **entry->rounds)))
         return -1;
     struct attn_round *round = &entry->rounds[cache][entry->n_rounds[cache]++];
+    const json_t *processor = json_object_get(record, "cpu_ns");
+    double cpu_ns[ATTN_SAMPLES_MAX];
     round->n = (int)n;
-    for (size_t s = 0; s < n; s++)
+    for (size_t s = 0; s < n; s++) {
         round->samples_ns[s] = json_number_value(json_array_get(samples, s));
+        cpu_ns[s] = json_number_value(json_array_get(processor, s));
+    }
+    round->cpu_ns = attn_least_known(cpu_ns, n);
     entry->timing_s[cache] += json_number_value(json_object_get(record, "timing_s"));
     entry->judging_s[cache] += json_number_value(json_object_get(record, "judging_s"));
     entry->plan.workspace_bytes = (uint64_t)integer(record, "workspace_bytes");

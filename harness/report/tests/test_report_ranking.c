@@ -253,6 +253,33 @@ static void the_unclear(void **state)
     }
 }
 
+/* Beside a first one with turns, processor time tells who is far slower: 3 times what the first
+ * takes, by the same clock. */
+static void far_by_processor(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *clock;
+        double times;
+        bool clear;
+    } cases[] = {{"thread", 3.1, true}, {"thread", 2.9, false}, {"wall", 3.1, false}};
+    attn_run_release(&run);
+    run = synthetic_run((struct synthetic){.seed = 1, .rounds = 1});
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        size_t i;
+        json_t *record;
+        json_array_foreach(run.records, i, record)
+        {
+            json_object_set_new(record, "live",
+                                json_pack("{s:s, s:s, s:{s:f}}", "reason", "has no turns", "clock",
+                                          cases[c].clock, "low_ns", "value", 100.0));
+            json_object_set_new(record, "least_cpu_ns", json_real(100 * cases[c].times));
+        }
+        build();
+        assert_int_equal(ranking.clear > 0, cases[c].clear);
+    }
+}
+
 /* A case with one round does not hide how sure the others of its family are. */
 static void one_round_among_others(void **state)
 {
@@ -313,6 +340,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(families, begin, end),
         cmocka_unit_test_setup_teardown(toys_do_not_weigh, begin, end),
         cmocka_unit_test_setup_teardown(the_unclear, begin, end),
+        cmocka_unit_test_setup_teardown(far_by_processor, begin, end),
         cmocka_unit_test_setup_teardown(one_round_among_others, begin, end),
         cmocka_unit_test_setup_teardown(the_pages, begin, end),
     };
