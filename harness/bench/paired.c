@@ -40,7 +40,9 @@ enum { BATCHES_LEAST = 8, BATCHES_LEAST_BUDGET = 4 };
  * interval of eight is 1.7 times their spread, that of five 2.5 times. */
 enum { ROUNDS_WANTED = 12 };
 
-/* A case whose next backend is so much slower in the rounds before will be known so early. */
+/* A case whose next backend is so much slower in the rounds before is expected to be known after so
+ * many rounds, a third of which are disturbed. */
+enum { ROUNDS_EXPECTED = ATTN_SETTLED_ROUNDS * 3 / 2 };
 #define LOOKS_CLEAR 1.25
 
 /* With a budget, a backend so many times as slow as the fastest has no turns, which go to more
@@ -549,9 +551,9 @@ static int rounds_expected(const struct pass *pass, size_t i)
     const int wanted = rounds_wanted(pass, i), made = rounds_made(pass, i);
     double first, second;
     find_fastest(pass, i, &first, &second);
-    return isfinite(second) && second > LOOKS_CLEAR * first &&
-                   made + wanted > ATTN_SETTLED_ROUNDS && made < ATTN_SETTLED_ROUNDS
-               ? ATTN_SETTLED_ROUNDS - made
+    return isfinite(second) && second > LOOKS_CLEAR * first && made + wanted > ROUNDS_EXPECTED &&
+                   made < ROUNDS_EXPECTED
+               ? ROUNDS_EXPECTED - made
                : wanted;
 }
 
