@@ -40,11 +40,6 @@ enum { BATCHES_LEAST = 8, BATCHES_LEAST_BUDGET = 4 };
  * interval of eight is 1.7 times their spread, that of five 2.5 times. */
 enum { ROUNDS_WANTED = 12 };
 
-/* A case whose next backend is so much slower in the rounds before is expected to be known after so
- * many rounds, a third of which are disturbed. */
-enum { ROUNDS_EXPECTED = ATTN_SETTLED_ROUNDS * 3 / 2 };
-#define LOOKS_CLEAR 1.25
-
 /* With a budget, a backend so many times as slow as the fastest has no turns, which go to more
  * cases. */
 #define HOPELESS 4
@@ -64,7 +59,8 @@ enum { LOOKS = 3 };
 /* One round of a block. */
 struct pass {
     int round;
-    bool wanting; /* cases want some of those planned, which have them alone */
+    bool wanting;      /* cases want some of those planned, which have them alone */
+    double starting_s; /* what the workers of the last round took to start */
     struct attn_session *session;
     struct attn_block *block;
     struct attn_seat *seats; /* [backends] */
@@ -430,7 +426,7 @@ static int time_case(struct pass *pass, size_t i)
     return result;
 }
 
-/* What a side takes in a round besides its batches: its worker starts, makes a plan, and is judged.
+/* What a side takes in a round besides its batches: it makes a plan, and is judged.
  * (Measured: 0.05 to 0.15.) */
 #define SIDE_S 0.1
 
@@ -471,6 +467,27 @@ static double cost_of(const struct pass *pass, size_t i, double times)
     return sum;
 }
 
+/* Is a case to have turns in this round? */
+static bool is_due(const struct pass *pass, size_t i)
+{
+    return has_turns(pass, i) && !(pass->wanting && rounds_wanted(pass, i) == 0);
+}
+
+/* Starts the workers of a round before its cases, so that none of these is charged with it: a
+ * library may take seconds. What goes wrong is said where the worker is needed. */
+static void start_workers(struct pass *pass)
+{
+    const double began = attn_now();
+    for (size_t b = 0; b < pass->session->roster.count; b++) {
+        bool needed = false;
+        for (size_t i = 0; i < pass->block->count; i++)
+            needed = needed || (is_due(pass, i) && takes_part(pass, i, b));
+        if (needed && !attn_interrupted)
+            attn_seat_worker(&pass->seats[b]);
+    }
+    pass->starting_s = attn_now() - began;
+}
+
 /* One round: fresh workers, all chosen cases; as long as some want rounds, these alone. Cases that
  * would end after `until` are left out, but not in the first round. *any: was there one? */
 static int time_round(struct pass *pass, double until, double left_s, bool *any)
@@ -492,10 +509,10 @@ static int time_round(struct pass *pass, double until, double left_s, bool *any)
         attn_seat_init(&pass->seats[b], session, &session->roster.items[b]);
         pass->seats[b].processors = pass->claim.n > 0 ? pass->claim.processors : NULL;
     }
+    start_workers(pass);
     *any = false;
     for (size_t i = 0; i < pass->block->count && result == 0 && !attn_interrupted; i++) {
-        if (!has_turns(pass, i) || (pass->wanting && rounds_wanted(pass, i) == 0) ||
-            (pass->round > 0 && attn_now() + cost_of(pass, i, times) > until))
+        if (!is_due(pass, i) || (pass->round > 0 && attn_now() + cost_of(pass, i, times) > until))
             continue;
         *any = true;
         attn_progress_round(pass->block->progress, pass->round, most, left_s, ATTN_PROGRESS_TURNS,
@@ -517,22 +534,15 @@ static double median_of(const struct pass *pass, size_t i, size_t b)
                : INFINITY;
 }
 
-/* The two least medians. INFINITY: there are fewer. */
-static void find_fastest(const struct pass *pass, size_t i, double *first, double *second)
-{
-    *first = *second = INFINITY;
-    for (size_t b = 0; b < pass->session->roster.count; b++) {
-        const double median = median_of(pass, i, b);
-        *second = fmin(*second, fmax(*first, median));
-        *first = fmin(*first, median);
-    }
-}
-
 /* Leaves out of a case's turns what is far slower than the fastest. The next one stays. */
 static void leave_out_hopeless(struct pass *pass, size_t i)
 {
-    double first, second;
-    find_fastest(pass, i, &first, &second);
+    double first = INFINITY, second = INFINITY;
+    for (size_t b = 0; b < pass->session->roster.count; b++) {
+        const double median = median_of(pass, i, b);
+        second = fmin(second, fmax(first, median));
+        first = fmin(first, median);
+    }
     for (size_t b = 0; b < pass->session->roster.count; b++) {
         const double median = median_of(pass, i, b);
         if (isfinite(median) && median > fmax(HOPELESS * first, second))
@@ -544,18 +554,6 @@ static void leave_out_hopeless(struct pass *pass, size_t i)
 
 /* Of the time for rounds, what goes to those that are put off. */
 #define PUT_OFF_SHARE 0.25
-
-/* How many rounds a case is expected to have still, until it wants none. */
-static int rounds_expected(const struct pass *pass, size_t i)
-{
-    const int wanted = rounds_wanted(pass, i), made = rounds_made(pass, i);
-    double first, second;
-    find_fastest(pass, i, &first, &second);
-    return isfinite(second) && second > LOOKS_CLEAR * first && made + wanted > ROUNDS_EXPECTED &&
-                   made < ROUNDS_EXPECTED
-               ? ROUNDS_EXPECTED - made
-               : wanted;
-}
 
 /* Looks which backends of a case are settled. Returns 0, or -1: no memory. */
 static int settle_case(const struct pass *pass, size_t i)
@@ -583,10 +581,12 @@ static int choose_cases(struct pass *pass, double until)
         if (isfinite(until) && settle_case(pass, i))
             return -1;
         choice->made = rounds_made(pass, i);
-        choice->cost = rounds_expected(pass, i) * cost_of(pass, i, times) /
+        choice->cost = rounds_wanted(pass, i) * cost_of(pass, i, times) /
                        (choice->made > 1 ? 1 : 1 - PUT_OFF_SHARE);
     }
-    attn_choose(pass->choices, pass->block->count, until - attn_now());
+    /* Workers start in every round, whichever cases it has. */
+    const double left = until - attn_now(), starting = rounds_planned(pass) * pass->starting_s;
+    attn_choose(pass->choices, pass->block->count, left - fmin(starting, left / 2));
     return 0;
 }
 
