@@ -15,17 +15,13 @@ static bool is_there(const char *out_dir, const char *path)
     return n > 0 && (size_t)n < sizeof full && access(full, F_OK) == 0;
 }
 
-bool attn_html_put_file(FILE *out, const char *out_dir, const char *path, const char *text)
+static void put_link(FILE *out, const char *path, const char *text)
 {
-    const bool there = is_there(out_dir, path);
-    if (there) {
-        fputs("<a href=\"", out);
-        attn_html_put_url(out, path);
-        fputs("\">", out);
-    }
+    fputs("<a href=\"", out);
+    attn_html_put_url(out, path);
+    fputs("\">", out);
     attn_put_html(out, text);
-    fputs(there ? "</a>" : "", out);
-    return there;
+    fputs("</a>", out);
 }
 
 /* The bytes of a path at the start of a text: letters, digits and "_-./", no full stop at the end.
@@ -48,8 +44,8 @@ void attn_html_put_linked(FILE *out, const char *out_dir, const char *text)
         /* A longer word is no path, and is written in parts. */
         n = n < sizeof word ? n : sizeof word - 1;
         snprintf(word, sizeof word, "%.*s", (int)n, text);
-        if (path && strpbrk(word, "./") && !strstr(word, ".."))
-            attn_html_put_file(out, out_dir, word, word);
+        if (path && strpbrk(word, "./") && !strstr(word, "..") && is_there(out_dir, word))
+            put_link(out, word, word);
         else
             attn_put_html(out, word);
         text += n;
@@ -65,7 +61,7 @@ void attn_html_put_picture_files(FILE *out, const char *out_dir, const char *nam
         char path[128];
         snprintf(path, sizeof path, "plots/%s%s", name, ends[e][0]);
         if (is_there(out_dir, path)) {
-            attn_html_put_file(out, out_dir, path, ends[e][1]);
+            put_link(out, path, ends[e][1]);
             fputc(' ', out);
         }
     }
@@ -84,21 +80,19 @@ static bool is_in_run(const char *out_dir, const char *run)
 
 void attn_html_put_files(FILE *out, const char *out_dir, const char *run)
 {
-    static const char *const files[] = {"report.md", "results.csv", "junit.xml", "plots/"};
-    static const char *const records[] = {"../results.ndjson", "../machine.json", "../matrix.json",
-                                          "../workers.log", "../tensors/"};
+    static const char above[] = "../";
+    static const char *const files[] = {"report.md",      "results.csv",       "junit.xml",
+                                        "plots/",         "../results.ndjson", "../machine.json",
+                                        "../matrix.json", "../workers.log",    "../tensors/"};
+    const bool in_run = is_in_run(out_dir, run);
     const char *before = "<dt>Files</dt><dd>";
-    for (size_t f = 0; f < sizeof files / sizeof *files; f++)
-        if (is_there(out_dir, files[f])) {
-            fputs(before, out);
-            attn_html_put_file(out, out_dir, files[f], files[f]);
-            before = ", ";
-        }
-    for (size_t r = 0; is_in_run(out_dir, run) && r < sizeof records / sizeof *records; r++)
-        if (is_there(out_dir, records[r])) {
-            fputs(before, out);
-            attn_html_put_file(out, out_dir, records[r], records[r] + strlen("../"));
-            before = ", ";
-        }
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        const bool of_run = strncmp(files[f], above, strlen(above)) == 0;
+        if ((of_run && !in_run) || !is_there(out_dir, files[f]))
+            continue;
+        fputs(before, out);
+        put_link(out, files[f], files[f] + (of_run ? strlen(above) : 0));
+        before = ", ";
+    }
     fputs(*before == ',' ? "</dd>\n" : "", out);
 }

@@ -66,14 +66,12 @@ int attn_html_put_picture(FILE *out, const char *out_dir, const struct attn_plot
                           size_t size);
 /* Begins a part of the page that a narrow screen folds away; it ends with </details>. */
 #define ATTN_HTML_FOLD(summary) "<details class=\"narrow\" open><summary>" summary "</summary>\n"
-/* Links to files beside the page, whose names in these calls are relative to it. The text alone
- * stands where there is no such file; attn_html_put_file returns whether there is one. */
-bool attn_html_put_file(FILE *out, const char *out_dir, const char *path, const char *text);
-/* A text, in which the names of files that are there are links. */
+/* A text, in which the names of files that lie beside the page are links. */
 void attn_html_put_linked(FILE *out, const char *out_dir, const char *text);
-/* The files of plots/NAME. */
+/* Links to those files of plots/NAME that are there. */
 void attn_html_put_picture_files(FILE *out, const char *out_dir, const char *name);
-/* The documents of the report; and the records in RUN, if it is the folder above. */
+/* Links to the documents of the report that are there, and to the records in RUN, if it is the
+ * folder above. */
 void attn_html_put_files(FILE *out, const char *out_dir, const char *run);
 /* Writes an SVG as the text after "data:image/svg+xml,". */
 void attn_html_put_url(FILE *out, const char *text);
