@@ -37,7 +37,7 @@ void attn_marks_text(const struct attn_marks *marks, char *text, size_t size)
                                      known[m].mark, known[m].meaning);
 }
 
-/* ", naive (budget, n/a)" */
+/* "mine (budget, n/a)"; returns its length. */
 static size_t name_empty(const struct attn_view *view, const struct attn_series *all, size_t slot,
                          struct attn_marks *marks, char *text, size_t size)
 {

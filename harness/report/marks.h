@@ -16,7 +16,7 @@ void attn_marks_add(struct attn_marks *marks, const char *mark);
 void attn_marks_text(const struct attn_marks *marks, char *text, size_t size);
 
 /* Copies a series without the backends that have a figure at no size, so that no legend has them.
- * `names`: which these are, with the marks of those that were not timed, "naive (budget), ort"; ""
+ * `names`: which these are, with the marks of those that were not timed, "mine (budget), yours"; ""
  * if there are none. Adds these marks to *marks. */
 void attn_series_keep(const struct attn_view *view, const struct attn_series *all,
                       bool (*has_figure)(const struct attn_view_row *row), struct attn_series *kept,

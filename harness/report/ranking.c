@@ -39,10 +39,9 @@ bool attn_row_ties(const struct attn_view_row *row, const struct attn_view_row *
  * not known. */
 static double processor_ratio(const struct attn_view_row *row, const struct attn_view_row *fastest)
 {
-    static const char *const clocks[] = {"thread", "process"};
     const char *clock = attn_field_text(fastest->bench, "live.clock");
     const double low = attn_field_number(fastest->bench, "live.low_ns.value");
-    const bool known = strcmp(clock, clocks[0]) == 0 || strcmp(clock, clocks[1]) == 0;
+    const bool known = strcmp(clock, "thread") == 0 || strcmp(clock, "process") == 0;
     return known && low > 0 ? attn_field_number(row->bench, "least_cpu_ns") / low : 0;
 }
 
