@@ -49,9 +49,6 @@ bool attn_block_is_small(const struct attn_case *c)
  * that load little, 0.014 s of fourteen, four of which load PyTorch.) */
 static const double small_verify_s = 0.014;
 
-/* Few small cases are first, whatever comes after them. Many are last, because together they take
- * time that others would miss. */
-
 /* What decides the place of a case: its class, -1 for few small ones; then its time, 0 for small
  * ones, which stay in their order. */
 struct place {
@@ -77,7 +74,7 @@ int attn_block_order(struct attn_case_list *cases)
     const bool any = places && sorted;
     size_t small = 0;
     for (size_t i = 0; i < cases->count; i++)
-        small += class_of(&cases->items[i]) == ATTN_BLOCK_SMALL;
+        small += attn_block_is_small(&cases->items[i]);
     for (size_t i = 0; i < cases->count && any; i++) {
         const struct attn_case *c = &cases->items[i];
         const enum attn_block_class class = class_of(c);
@@ -242,7 +239,7 @@ double attn_block_reserve(const struct attn_session *session, const struct attn_
 {
     size_t small = 0;
     for (size_t i = block->first + block->count; i < session->cases.count; i++)
-        small += class_of(&session->cases.items[i]) == ATTN_BLOCK_SMALL;
+        small += attn_block_is_small(&session->cases.items[i]);
     return small_verify_s * (double)(small * session->roster.count);
 }
 
@@ -259,7 +256,7 @@ double attn_block_until(const struct attn_session *session, const struct attn_bl
     const bool small = block->class == ATTN_BLOCK_SMALL;
     size_t alike = block->count; /* what shares with it */
     for (size_t i = block->first + alike; i < session->cases.count; i++)
-        alike += small || class_of(&session->cases.items[i]) != ATTN_BLOCK_SMALL;
+        alike += small || !attn_block_is_small(&session->cases.items[i]);
     return isfinite(end) ? now + (end - now) * weight(session, block->first, block->count) /
                                      weight(session, block->first, alike)
                          : INFINITY;
