@@ -45,6 +45,15 @@ struct ref_backward_group {
     double *q, *dout;          /* [rows, Dq], [rows, Dv] */
     double *vt;                /* [Dv, Sk] */
     double *v_size;            /* [Sk] sum of |v| */
+    /* Keys whose k and v are all 0 have the same score: where there are many, and nothing asks for
+     * what each of them adds up, a row has one of them for all. */
+    bool few;
+    int64_t *others, n_others; /* the keys that are not 0, in order */
+};
+
+/* A run of keys. */
+struct ref_backward_span {
+    int64_t begin, end;
 };
 
 /* A row of one head and the arrays of one thread. Arrays have an entry for each of the n allowed
@@ -53,6 +62,9 @@ struct ref_backward_group {
 struct ref_backward_row {
     struct ref_scratch *scratch;
     int64_t h, i, n;
+    int64_t zero, more; /* the allowed key that stands for `more` others; -1: none does */
+    struct ref_backward_span *spans; /* [Sk + 1] what is looked at */
+    int64_t n_spans;
     bool sink;
     double lse, delta, e_delta;
     double d_lambda;              /* how far the lse of a backend may be off */

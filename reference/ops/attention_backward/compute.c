@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compute.c - attention_backward over a request: group by group, the rows of a group in parallel,
  * then its keys. A row gives its dQ, and what it adds to each key that is asked for. No matrix of
- * Sq by Sk is kept: keys are taken in batches, and rows are computed anew for each batch. */
+ * Sq by Sk is kept: keys are taken in batches, and rows are computed anew for each batch. A row
+ * whose dO is 0 adds exactly 0. */
 #include <string.h>
 
 #include "reference/ops/attention_backward/work.h"
@@ -60,8 +61,8 @@ static void store_dq(const struct ref_backward_work *work, struct ref_backward_l
     sum.index = row->scratch->key;
     sum.bins = d->ds_bins;
     if (work->job.bounds) {
-        sum.growth =
-            ref_backward_growth(&work->group, ref_backward_chain(&work->group, row->n) + 3.0);
+        sum.growth = ref_backward_growth(
+            &work->group, ref_backward_chain(&work->group, row->n + row->more) + 3.0);
         keep(&sum, &d->dq, a->tiles);
     }
     ref_backward_add(a, &sum, dq->value + entry * p->dq,
@@ -69,13 +70,13 @@ static void store_dq(const struct ref_backward_work *work, struct ref_backward_l
 }
 
 static void store_cells(const struct ref_backward_work *work, const struct ref_backward_row *row,
-                        int64_t place)
+                        int64_t slot)
 {
     for (int64_t t = 0; t < row->n; t++) {
         const int64_t column = work->column_of_key[row->scratch->key[t]];
         if (column < 0)
             continue;
-        struct ref_backward_cell *cell = &work->cells[column * work->group.rows + place];
+        struct ref_backward_cell *cell = &work->cells[column * work->slots + slot];
         *cell = (struct ref_backward_cell){.dz = row->dz[t], .kept = row->kept[t], .seen = true};
         if (!work->job.bounds)
             continue;
@@ -94,11 +95,12 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
 
     for (int64_t r = begin; r < end; r++) {
         const int64_t place = work->begin + r, entry = work->entry_of_row[place];
-        if (!work->all_rows && (entry < 0 || work->again))
+        const int64_t slot = work->slot_of_row[place];
+        if ((!work->all_rows || slot < 0) && (entry < 0 || work->again))
             continue;
         ref_backward_row(&work->group, work->group.g * heads + place / sq, place % sq, &lane->row);
-        if (work->columns > 0)
-            store_cells(work, &lane->row, place);
+        if (work->columns > 0 && slot >= 0)
+            store_cells(work, &lane->row, slot);
         if (work->again)
             continue;
         if (entry >= 0)
@@ -114,10 +116,10 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
 static int64_t gather(const struct ref_backward_work *work, const struct ref_backward_lane *lane,
                       int64_t column)
 {
-    const struct ref_backward_cell *cells = work->cells + column * work->group.rows;
+    const struct ref_backward_cell *cells = work->cells + column * work->slots;
     int64_t n = 0;
 
-    for (int64_t r = 0; r < work->group.rows; r++) {
+    for (int64_t r = 0; r < work->slots; r++) {
         if (!cells[r].seen)
             continue;
         lane->list[0][n] = cells[r].dz;
@@ -126,7 +128,7 @@ static int64_t gather(const struct ref_backward_work *work, const struct ref_bac
         lane->list[3][n] = cells[r].kept;
         lane->list[4][n] = cells[r].e_kept;
         lane->list[5][n] = cells[r].t_kept;
-        lane->index[n++] = r;
+        lane->index[n++] = work->row_of_slot[r];
     }
     return n;
 }
@@ -196,6 +198,54 @@ static void compute_keys(void *context, int64_t begin, int64_t end)
 
 /* ---- a group ---- */
 
+static bool is_zero(const double *x, int64_t n)
+{
+    int64_t c = 0;
+
+    while (c < n && x[c] == 0.0)
+        c++;
+    return c == n;
+}
+
+/* Notes the keys that are not 0. May the others be taken together? Their scores are alike without a
+ * bias or slopes, and nothing is asked of each of them. */
+static void note_others(struct ref_backward_work *work)
+{
+    const struct attn_problem *p = ref_backward_problem(work);
+    const struct ref_operands *in = &work->job.operands;
+    const struct ref_backward_declared *d = &work->group.declared;
+    struct ref_backward_group *group = &work->group;
+
+    group->n_others = 0;
+    for (int64_t j = 0; j < p->sk; j++)
+        if (group->v_size[j] != 0.0 || !is_zero(group->keys.k + j * p->dk, p->dk))
+            group->others[group->n_others++] = j;
+    group->few = 2 * group->n_others < p->sk && !work->all_rows && !d->own_lse && !d->own_delta &&
+                 !in->by_role[ATTN_BIAS] && !in->by_role[ATTN_ALIBI] && !in->by_role[ATTN_MASK];
+}
+
+/* Numbers the rows that add something to keys. */
+static void note_slots(struct ref_backward_work *work)
+{
+    const struct attn_problem *p = ref_backward_problem(work);
+    const struct ref_backward_group *group = &work->group;
+    const bool sums =
+        work->bias || work->sinks || work->slopes || work->job.operands.by_role[ATTN_GRAD_LSE];
+    bool finite = true; /* or 0 times it is NaN */
+
+    for (int64_t j = 0; j < p->sk; j++)
+        finite = finite && isfinite(group->v_size[j]);
+    work->slots = 0;
+    for (int64_t place = 0; place < group->rows; place++) {
+        const int64_t at[] = {group->b, group->g * group->heads + place / p->sq, place % p->sq};
+        const bool idle = !sums && finite && is_zero(group->dout + place * p->dv, p->dv) &&
+                          isfinite(ref_load(work->job.operands.by_role[ATTN_LSE], at));
+        work->slot_of_row[place] = idle ? -1 : work->slots;
+        if (!idle)
+            work->row_of_slot[work->slots++] = place;
+    }
+}
+
 static void load_group(struct ref_backward_work *work)
 {
     const struct attn_problem *p = ref_backward_problem(work);
@@ -215,6 +265,8 @@ static void load_group(struct ref_backward_work *work)
         ref_load_vector(q, at, p->dq, group->q + place * p->dq);
         ref_load_vector(dout, at, p->dv, group->dout + place * p->dv);
     }
+    note_others(work);
+    note_slots(work);
 }
 
 /* Rows of the group in blocks, for one batch of keys. */
@@ -233,10 +285,10 @@ static void compute_group(struct ref_backward_work *work, int64_t first_key, int
 {
     const struct ref_units *units = &work->job.request->units[REF_GRAD_K];
     const struct attn_problem *p = ref_backward_problem(work);
-    const int64_t most =
-        work->group.rows < REF_BACKWARD_CELLS ? REF_BACKWARD_CELLS / work->group.rows : 1;
+    int64_t most;
 
     load_group(work);
+    most = work->slots < REF_BACKWARD_CELLS ? REF_BACKWARD_CELLS / (work->slots + 1) : 1;
     work->again = false;
     for (int64_t done = 0; done < keys || done == 0; done += work->columns) {
         work->first = first_key + done;
@@ -245,7 +297,7 @@ static void compute_group(struct ref_backward_work *work, int64_t first_key, int
             work->column_of_key[j] = -1;
         for (int64_t column = 0; column < work->columns; column++)
             work->column_of_key[ref_unit_number(units, work->first + column) % p->sk] = column;
-        memset(work->cells, 0, (size_t)(work->columns * work->group.rows) * sizeof(*work->cells));
+        memset(work->cells, 0, (size_t)(work->columns * work->slots) * sizeof(*work->cells));
         sweep(work);
         attn_parallel_for(work->job.threads, work->columns, 1, compute_keys, work);
         work->again = true;

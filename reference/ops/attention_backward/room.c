@@ -21,8 +21,9 @@ static bool make_lane(const struct ref_backward_work *work, struct ref_backward_
     lane->index = calloc((size_t)most, sizeof(*lane->index));
     lane->order = calloc((size_t)most, sizeof(*lane->order));
     lane->start = calloc(REF_BINS + 2, sizeof(*lane->start));
+    row->spans = calloc((size_t)keys, sizeof(*row->spans));
     row->scratch = scratch;
-    if (!next || !lane->index || !lane->order || !lane->start)
+    if (!next || !lane->index || !lane->order || !lane->start || !row->spans)
         return false;
     for (size_t n = 0; n < count; n++, next += keys)
         *per_key[n] = next;
@@ -101,12 +102,16 @@ int ref_backward_begin(const struct ref_job *job, struct ref_backward_work *work
     group->vt = ref_alloc_doubles(p->sk, p->dv);
     group->v_size = ref_alloc_doubles(p->sk, 1);
     work->entry_of_row = calloc((size_t)group->rows, sizeof(int64_t));
+    work->slot_of_row = calloc((size_t)group->rows, sizeof(int64_t));
+    work->row_of_slot = calloc((size_t)group->rows, sizeof(int64_t));
     work->column_of_key = calloc((size_t)p->sk + 1, sizeof(int64_t));
+    group->others = calloc((size_t)p->sk + 1, sizeof(int64_t));
     work->cells =
         calloc((size_t)(group->rows > REF_BACKWARD_CELLS ? group->rows : REF_BACKWARD_CELLS),
                sizeof(struct ref_backward_cell));
     made = group->q && group->dout && group->vt && group->v_size && work->entry_of_row &&
-           work->column_of_key && work->cells && make_totals(work);
+           work->slot_of_row && work->row_of_slot && group->others && work->column_of_key &&
+           work->cells && make_totals(work);
     for (int t = 0; made && t < job->threads; t++)
         made = make_lane(work, &work->lanes[t], &work->job.scratch[t]);
     return made ? ATTN_OK : ATTN_OUT_OF_MEMORY;
@@ -115,10 +120,11 @@ int ref_backward_begin(const struct ref_job *job, struct ref_backward_work *work
 void ref_backward_end(struct ref_backward_work *work)
 {
     void *const memory[] = {
-        work->group.q,      work->group.dout, work->group.vt,      work->group.v_size,
-        work->entry_of_row, work->cells,      work->column_of_key, work->bias,
-        work->sinks,        work->slopes,     work->bias_totals,   work->sink_totals,
-        work->slope_totals, work->bias_entry, work->sink_entry,    work->slope_entry};
+        work->group.q,      work->group.dout,  work->group.vt,      work->group.v_size,
+        work->entry_of_row, work->cells,       work->column_of_key, work->bias,
+        work->slot_of_row,  work->row_of_slot, work->group.others,  work->sinks,
+        work->slopes,       work->bias_totals, work->sink_totals,   work->slope_totals,
+        work->bias_entry,   work->sink_entry,  work->slope_entry};
 
     for (size_t m = 0; m < sizeof(memory) / sizeof(*memory); m++)
         free(memory[m]);
@@ -127,6 +133,7 @@ void ref_backward_end(struct ref_backward_work *work)
         free(work->lanes[t].index);
         free(work->lanes[t].order);
         free(work->lanes[t].start);
+        free(work->lanes[t].row.spans);
     }
     free(work->lanes);
     ref_keys_free(&work->group.keys);

@@ -63,23 +63,68 @@ static double given_delta(const struct ref_backward_group *group,
     return sum - lse_gradient(group, row);
 }
 
-/* Scores, and the allowed keys in order. Returns whether one of their scores makes the row NaN. */
+static void add_span(struct ref_backward_row *row, int64_t begin, int64_t end)
+{
+    row->spans[row->n_spans++] = (struct ref_backward_span){begin, end};
+}
+
+/* The keys of a run that are not 0, and one that is, for all others. */
+static void add_others(const struct ref_backward_group *group, const struct ref_run *run,
+                       struct ref_backward_row *row)
+{
+    const int64_t *others = group->others;
+    int64_t first = 0, last = group->n_others, zeros = run->end - run->begin, next = run->begin;
+
+    while (first < last) {
+        const int64_t middle = first + (last - first) / 2;
+        if (others[middle] < run->begin)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    for (; first < group->n_others && others[first] < run->end; first++, zeros--) {
+        add_span(row, others[first], others[first] + 1);
+        next += others[first] == next; /* the first key of the run that is 0 */
+    }
+    if (zeros > 0 && row->zero < 0) {
+        row->zero = next;
+        add_span(row, next, next + 1);
+        zeros--;
+    }
+    row->more += zeros;
+}
+
+/* What is looked at of the keys that a row may see. */
+static void list_spans(const struct ref_backward_group *group, struct ref_backward_row *row)
+{
+    struct ref_sight sight;
+    struct ref_run run;
+
+    row->n_spans = row->more = 0;
+    row->zero = -1;
+    ref_sight_of(&group->job->operands, group->b, row->h, row->i, &sight);
+    for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end)
+        if (group->few)
+            add_others(group, &run, row);
+        else
+            add_span(row, run.begin, run.end);
+}
+
+/* Scores, and the allowed keys. Returns whether one of their scores makes the row NaN. */
 static bool look(const struct ref_backward_group *group, struct ref_backward_row *row)
 {
-    const struct ref_operands *in = &group->job->operands;
-    const struct attn_tensor *mask = in->by_role[ATTN_MASK];
+    const struct attn_tensor *mask = group->job->operands.by_role[ATTN_MASK];
     const struct ref_block block = block_of(group, row->h);
     const double *q = group->q + place_of(group, row) * problem_of(group)->dq;
     struct ref_scratch *x = row->scratch;
-    struct ref_sight sight;
-    struct ref_run run;
     bool poisoned = false;
 
     row->n = 0;
-    ref_sight_of(in, group->b, row->h, row->i, &sight);
-    for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end) {
-        ref_scores(&block, row->i, q, NULL, run.begin, run.end, x);
-        for (int64_t j = run.begin; j < run.end; j++) {
+    list_spans(group, row);
+    for (int64_t n = 0; n < row->n_spans; n++) {
+        const struct ref_backward_span span = row->spans[n];
+        ref_scores(&block, row->i, q, NULL, span.begin, span.end, x);
+        for (int64_t j = span.begin; j < span.end; j++) {
             const double s = x->score[2][j];
             if (s == -INFINITY ||
                 (mask && ref_load(mask, (const int64_t[]){group->b, row->h, row->i, j}) == 0.0))
@@ -114,7 +159,7 @@ static void weigh(struct ref_backward_row *row, bool poisoned)
         most = fmax(most, x->logit[t]);
     for (int64_t t = 0; t < row->n; t++) {
         x->p[t] = exp(x->logit[t] - most);
-        sum += x->p[t];
+        sum += x->key[t] == row->zero ? (1.0 + (double)row->more) * x->p[t] : x->p[t];
     }
     row->sink_p = row->sink ? exp(row->sink_logit - most) : 0.0;
     sum += row->sink_p;
@@ -140,16 +185,29 @@ static double keep_of(const struct ref_backward_group *group, const struct ref_b
     return 1.0 / (1.0 - p->dropout_p);
 }
 
+/* By key, dO.v or the sum of its magnitudes. */
+static void along_spans(const struct ref_backward_group *group, const struct ref_backward_row *row,
+                        void (*add)(const double *x, const double *a, int64_t stride,
+                                    const int64_t *index, int64_t rows, int64_t width, double *y),
+                        double *sums)
+{
+    const struct attn_problem *p = problem_of(group);
+    const double *dout = group->dout + place_of(group, row) * p->dv;
+
+    for (int64_t n = 0; n < row->n_spans; n++) {
+        const int64_t begin = row->spans[n].begin, count = row->spans[n].end - begin;
+        memset(sums + begin, 0, (size_t)count * sizeof(*sums));
+        add(dout, group->vt + begin, p->sk, NULL, p->dv, count, sums + begin);
+    }
+}
+
 /* dP, delta, dS and dZ. A key that was dropped takes no part, whatever its v. */
 static void differentiate(const struct ref_backward_group *group, struct ref_backward_row *row)
 {
     const struct attn_problem *p = problem_of(group);
-    const double *dout = group->dout + place_of(group, row) * p->dv;
-    const int64_t from = row->scratch->key[0], to = row->scratch->key[row->n - 1] + 1;
     struct ref_scratch *x = row->scratch;
 
-    memset(row->along + from, 0, (size_t)(to - from) * sizeof(*row->along));
-    ref_add_rows(dout, group->vt + from, p->sk, NULL, p->dv, to - from, row->along + from);
+    along_spans(group, row, ref_add_rows, row->along);
     row->delta = 0.0;
     for (int64_t t = 0; t < row->n; t++) {
         x->keep[t] = keep_of(group, row, x->key[t]);
@@ -175,13 +233,10 @@ static bool bound_scores(const struct ref_backward_group *group, struct ref_back
     const struct ref_block block = block_of(group, row->h);
     const double *q = group->q + place_of(group, row) * problem_of(group)->dq;
     struct ref_scratch *x = row->scratch;
-    struct ref_sight sight;
-    struct ref_run run;
 
     x->offset = 0.0;
-    ref_sight_of(&group->job->operands, group->b, row->h, row->i, &sight);
-    for (int64_t from = 0; ref_sight_next(&sight, from, &run); from = run.end)
-        ref_score_errors(&block, row->i, q, NULL, NULL, run.begin, run.end, x);
+    for (int64_t n = 0; n < row->n_spans; n++)
+        ref_score_errors(&block, row->i, q, NULL, NULL, row->spans[n].begin, row->spans[n].end, x);
     for (int64_t t = 0; t < row->n; t++)
         x->wrong[t] = x->ds[x->key[t]];
     return !ref_scores_overflow(&block, q, x, row->n);
@@ -222,7 +277,7 @@ double ref_backward_weight_error(const struct ref_backward_group *group,
     const double off = ds + row->d_lambda, far = fabs(row->lse - s) + off;
     const double exps = group->declared.own_lse ? 1.0 + a->tiles : 1.0;
     /* In f64 our own weight is divided by a sum. */
-    const double ours = a->copies > 1.0 ? ref_growth(a, (double)row->n + 3.0) : 0.0;
+    const double ours = a->copies > 1.0 ? ref_growth(a, (double)(row->n + row->more) + 3.0) : 0.0;
 
     return limited(expm1(off + ours + a->three * far + exps * a->e_exp + a->e_arg * far));
 }
@@ -276,7 +331,8 @@ static double delta_error(const struct ref_backward_group *group,
     const struct ref_arithmetic *a = &group->arithmetic;
     const struct attn_problem *p = problem_of(group);
     const double *dout = group->dout + place_of(group, row) * p->dv;
-    const double dv = (double)p->dv, chain = ref_growth(a, ref_backward_chain(group, row->n) + 2.0);
+    const double dv = (double)p->dv,
+                 chain = ref_growth(a, ref_backward_chain(group, row->n + row->more) + 2.0);
     double size = 0.0, terms = 0.0, wrong = 0.0, lost = 2.0 * dv, error;
 
     for (int64_t t = 0; t < row->n; t++) {
@@ -373,15 +429,13 @@ static void bound(const struct ref_backward_group *group, struct ref_backward_ro
     const struct attn_problem *p = problem_of(group);
     const double *dout = group->dout + place_of(group, row) * p->dv;
     const double dout_size = sum_sizes(dout, p->dv);
-    const int64_t from = row->scratch->key[0], to = row->scratch->key[row->n - 1] + 1;
 
     if (!bound_scores(group, row)) {
         know_nothing(row);
         return;
     }
     row->d_lambda = lse_error(group, row);
-    memset(row->sizes + from, 0, (size_t)(to - from) * sizeof(*row->sizes));
-    ref_add_magnitudes(dout, group->vt + from, p->sk, NULL, p->dv, to - from, row->sizes + from);
+    along_spans(group, row, ref_add_magnitudes, row->sizes);
     for (int64_t t = 0; t < row->n; t++) {
         row->e_kept[t] = weight_off(group, row, t);
         row->e_dz[t] = product_error(group, row, t, dout_size);

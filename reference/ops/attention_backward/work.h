@@ -37,10 +37,12 @@ struct ref_backward_work {
     /* Of the group: */
     int64_t *entry_of_row; /* [rows] entry of the request, or -1 */
     bool all_rows;
+    int64_t slots;                      /* rows that add something to keys */
+    int64_t *slot_of_row, *row_of_slot; /* [rows] their numbers, -1: adds nothing; and back */
     /* Of the batch: */
     int64_t first, columns;          /* entries of the request of keys */
     int64_t *column_of_key;          /* [Sk] or -1 */
-    struct ref_backward_cell *cells; /* [columns, rows] */
+    struct ref_backward_cell *cells; /* [columns, slots] */
     bool again;                      /* rows have been computed before */
     /* Of the block: */
     int64_t begin; /* its first row */

@@ -636,6 +636,74 @@ static void mistakes_exceed_the_bound(void **unused)
         }
 }
 
+/* Zeroes the rows of the last axis but one, except some. */
+static void thin_out(struct made *m, uint32_t role, int64_t step, int64_t kept)
+{
+    struct attn_tensor *t = made_tensor(m, role);
+    for (int64_t x = 0; x < made_count(t); x++)
+        if (x / t->shape[3] % t->shape[2] % step != kept)
+            made_set(t, x, 0);
+}
+
+/* Compares outputs [from, end), asked for alone, with `answers`, and a right kernel with their
+ * bounds. */
+static void assert_alone(struct made *m, const struct attn_numerics *numerics, int from, int end)
+{
+    static struct answers alone;
+    struct ref_request some;
+    struct ref_result result = {0};
+    char why[256] = "";
+    request(m, numerics, REF_FILL_STRUCTURED, 2, &some);
+    for (int o = 0; o < OUTPUTS; o++)
+        if (o >= from && o < end)
+            result.output[o] = (struct ref_values){alone.value[o], alone.bound[o]};
+        else
+            some.units[o] = (struct ref_units){0};
+    assert_int_equal(ref_compute(&m->problem, &some, &result, why, sizeof why), ATTN_OK);
+    const double *const got[] = {kernel.dq, kernel.dk, kernel.dv};
+    for (int o = from; o < end; o++)
+        for (int64_t x = 0; x < made_count(made_tensor(m, roles[o])); x++) {
+            const double want = answers.value[o][x], bound = alone.bound[o][x];
+            assert_near(alone.value[o][x], want);
+            assert_true(bound <= answers.bound[o][x] * (1 + 1e-9));
+            assert_true(fabs(got[o][x] - want) <= bound);
+        }
+}
+
+/* Keys of 0 are taken together where dQ alone is asked for, and rows without dO are left out where
+ * dK and dV are. Neither changes a value, and bounds hold. */
+static void zeros_change_nothing(void **unused)
+{
+    static const uint32_t types[] = {ATTN_F64, ATTN_F32, ATTN_BF16, ATTN_F16};
+    (void)unused;
+    for (uint64_t seed = 0; seed < 120; seed++) {
+        const struct made_spec spec = {.features = features[seed % FEATURES] & ~MADE_BROADCAST,
+                                       .dtype = types[seed % 4],
+                                       .b = 2,
+                                       .hq = 4,
+                                       .hkv = 2,
+                                       .sq = 20 + (int64_t)(seed % 9),
+                                       .sk = 30 + (int64_t)(seed % 7),
+                                       .dk = 8,
+                                       .dv = 5,
+                                       .seed = 1000 * seed + 17};
+        const struct kernel_style style = {
+            .key_tile = 4, .query_tile = 8, .own_lse = seed % 5 == 4};
+        struct made m;
+        create(&m, &spec);
+        thin_out(&m, ATTN_K, 9, (int64_t)(seed % 3));
+        thin_out(&m, ATTN_V, 9, (int64_t)(seed % 2));
+        thin_out(&m, ATTN_GRAD_OUT, 7, 3);
+        assert_int_equal(derive(&m, "normal"), ATTN_OK);
+        const struct attn_numerics numerics = kernel_declares(&m, &style);
+        compute(&m, &numerics, REF_FILL_STRUCTURED);
+        kernel_compute(&m, &style, &kernel);
+        assert_alone(&m, &numerics, 0, 1);
+        assert_alone(&m, &numerics, 1, 3);
+        made_free(&m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -651,6 +719,7 @@ int main(void)
         cmocka_unit_test(scaled_parts_stay_within),
         cmocka_unit_test(long_sums_stay_within),
         cmocka_unit_test(mistakes_exceed_the_bound),
+        cmocka_unit_test(zeros_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
