@@ -234,6 +234,11 @@ struct ref_op {
     /* Multiply-adds that the first unit of a group costs besides; units that differ only in their
      * last index are a group. NULL: none. */
     double (*group_cost)(const struct attn_problem *problem, int output);
+    /* The output that leads those of which every unit is cheap under the fill of this name, and
+     * multiply-adds for all units of a key head. -1: none, with these numerics (NULL: with any).
+     * NULL: there is no such fill. */
+    int (*whole)(const struct attn_problem *problem, const struct attn_numerics *numerics,
+                 const char *fill, double *cost);
     /* Computes the whole request. ATTN_OK or ATTN_OUT_OF_MEMORY. */
     int (*compute)(const struct ref_job *job);
     /* A role with this property: changing its sign must change every element of OUT that is finite

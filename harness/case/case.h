@@ -63,6 +63,7 @@ enum attn_fill { /* attn_fill_meaning says what each is */
                  ATTN_FILL_BIG_GRAD,
                  ATTN_FILL_TINY_GRAD,
                  ATTN_FILL_SPARSE_GRAD,
+                 ATTN_FILL_SPARSE_KEYS,
                  ATTN_FILL_ZERO_GRAD,
                  ATTN_FILL_TWO_HOT,
                  ATTN_FILL_COUNT
@@ -210,6 +211,12 @@ double attn_case_flops(const struct attn_case *c, int64_t nnz);
 /* The word of a fill in the case language; one line on what it puts into the inputs. */
 const char *attn_fill_name(enum attn_fill fill);
 const char *attn_fill_meaning(enum attn_fill fill);
+
+/* Are all rows, or all keys, judged under it at any size? */
+bool attn_fill_is_whole(enum attn_fill fill);
+
+/* Is it tried on a case that was sampled, or that was not? */
+bool attn_fill_is_due(enum attn_fill fill, bool sampled);
 
 /* Does the fill fit the case? If not, writes what the fill needs into (why, size), unless NULL. The
  * fills from ATTN_FILL_CENSUS on choose scores or values, so they do not fit every case. */

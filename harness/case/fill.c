@@ -33,7 +33,8 @@ static const char *const meanings[ATTN_FILL_COUNT] = {
     [ATTN_FILL_CANCEL_DELTA] = "v near 1 and dout 1: dP - delta cancels",
     [ATTN_FILL_BIG_GRAD] = "dout near 1e4: dS beyond the range of f16",
     [ATTN_FILL_TINY_GRAD] = "dout near 1e-6: dS below the range of f16",
-    [ATTN_FILL_SPARSE_GRAD] = "dout is 0 but for every seventh row",
+    [ATTN_FILL_SPARSE_GRAD] = "dout of most rows is 0: dk and dv of every key are judged",
+    [ATTN_FILL_SPARSE_KEYS] = "k and v of most keys are 0: dq of every row is judged",
     [ATTN_FILL_ZERO_GRAD] = "dout is 0: so is every gradient, to the bit",
     [ATTN_FILL_TWO_HOT] = "two keys per row have half of the weight each: dS is a quarter",
 };
@@ -46,6 +47,17 @@ const char *attn_fill_name(enum attn_fill fill)
 const char *attn_fill_meaning(enum attn_fill fill)
 {
     return meanings[fill];
+}
+
+bool attn_fill_is_whole(enum attn_fill fill)
+{
+    return fill == ATTN_FILL_FEW_QUERIES || fill == ATTN_FILL_SPARSE_GRAD ||
+           fill == ATTN_FILL_SPARSE_KEYS;
+}
+
+bool attn_fill_is_due(enum attn_fill fill, bool sampled)
+{
+    return sampled || fill == ATTN_FILL_SPARSE_GRAD || !attn_fill_is_whole(fill);
 }
 
 static bool has_mask(const struct attn_case *c)
@@ -128,6 +140,7 @@ static const char *operator_of(enum attn_fill fill)
     case ATTN_FILL_BIG_GRAD:
     case ATTN_FILL_TINY_GRAD:
     case ATTN_FILL_SPARSE_GRAD:
+    case ATTN_FILL_SPARSE_KEYS:
     case ATTN_FILL_ZERO_GRAD:
     case ATTN_FILL_TWO_HOT:
         return "an operator with dout";

@@ -40,6 +40,7 @@ const struct attn_choice attn_fill_choices[] = {{"normal", ATTN_FILL_NORMAL},
                                                 {"big_grad", ATTN_FILL_BIG_GRAD},
                                                 {"tiny_grad", ATTN_FILL_TINY_GRAD},
                                                 {"sparse_grad", ATTN_FILL_SPARSE_GRAD},
+                                                {"sparse_keys", ATTN_FILL_SPARSE_KEYS},
                                                 {"zero_grad", ATTN_FILL_ZERO_GRAD},
                                                 {"two_hot", ATTN_FILL_TWO_HOT},
                                                 {NULL, 0}};
@@ -385,7 +386,7 @@ const struct attn_case_key attn_language_keys[] = {
     {"fill",
      "normal|uniform|ones|zeros|smooth|census|spike|poison|exact|one_hot|stair_up|stair_down|"
      "rounding|overflow|negative|constant|cancel|tiny|few_queries|strong_decay|tiny_phi|clusters|"
-     "cancel_delta|big_grad|tiny_grad|sparse_grad|zero_grad|two_hot",
+     "cancel_delta|big_grad|tiny_grad|sparse_grad|sparse_keys|zero_grad|two_hot",
      "normal", "values of q, k, v (x_*)", CHOICE(fill, attn_fill_choices, ATTN_FILL_NORMAL, 0)},
     {"global_proj", "0|1", "0", "q_global, k_global, v_global: what global tokens use as queries",
      CHOICE(global_proj, flags, 0, 0)},

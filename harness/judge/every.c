@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* every.c - every row of out and lse against the reference, as the reference computes them. */
+/* every.c - every row of out and lse, or of gradients, against the reference, as it computes them.
+ */
 #include "judge/every.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "judge/answers.h"
 #include "judge/element.h"
 #include "reference/dtype.h"
 #include "reference/every.h"
@@ -86,17 +88,127 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int attn_every_judge(const struct attn_instance *instance, const struct attn_numerics *numerics,
-                     int threads, struct attn_every *every, char *why, size_t size)
+/* ---- few distinct queries ---- */
+
+static int judge_queries(const struct attn_instance *instance, const struct ref_request *like,
+                         const struct attn_numerics *numerics, struct attn_every *every, char *why,
+                         size_t size)
 {
     const struct attn_problem *p = &instance->problem;
     const struct ref_request request = {
-        .numerics = numerics, .fill = REF_FILL_STRUCTURED, .threads = threads};
+        .numerics = numerics, .fill = REF_FILL_STRUCTURED, .threads = like->threads};
     struct comparing comparing = {.every = every};
-    *every = (struct attn_every){0};
     prepare(p, ATTN_OUT, &comparing.out);
     prepare(p, ATTN_LSE, &comparing.lse);
-    const int status = ref_every_row(p, &request, visit, &comparing, why, size);
+    return ref_every_row(p, &request, visit, &comparing, why, size);
+}
+
+/* ---- operands that are mostly 0 ---- */
+
+/* Multiply-adds of all of it: two minutes of one core. */
+#define COST 1e11
+/* Units of one computation. */
+enum { CHUNK = 1 << 15 };
+
+/* The outputs of a leader that the problem has, one bit each. */
+static uint32_t led_by(const struct attn_problem *p, int leader)
+{
+    const struct ref_output *outputs = ref_op_find(p->op)->outputs;
+    uint32_t led = 0;
+    for (int o = 0; outputs[o].role; o++)
+        if (outputs[o].leader == leader && attn_tensor_find(p, outputs[o].role))
+            led |= 1u << o;
+    return led;
+}
+
+static void compare_chunk(const struct attn_problem *p, const struct ref_result *result,
+                          uint32_t led, int64_t first, int64_t count, struct attn_every *every)
+{
+    struct output outputs[REF_OUTPUTS];
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        if (led >> o & 1)
+            prepare(p, ref_op_find(p->op)->outputs[o].role, &outputs[o]);
+    for (int64_t n = 0; n < count; n++) {
+        bool ok = true;
+        for (int o = 0; o < REF_OUTPUTS; o++) {
+            if (!(led >> o & 1))
+                continue;
+            const struct ref_values *want = &result->output[o];
+            const int64_t at = n * outputs[o].units.width;
+            ok = compare_unit(every, &outputs[o], first + n, want->value + at, want->bound + at) &&
+                 ok;
+        }
+        every->rows++;
+        if (!ok)
+            keep(every, first + n);
+    }
+}
+
+static int judge_chunk(const struct attn_problem *p, struct ref_request *request, uint32_t led,
+                       int64_t first, int64_t count, struct attn_every *every, char *why,
+                       size_t size)
+{
+    int64_t *index = calloc((size_t)count, sizeof *index);
+    struct ref_result result = {0};
+    int status = ATTN_OUT_OF_MEMORY;
+    for (int64_t n = 0; index && n < count; n++)
+        index[n] = first + n;
+    request->units[every->leader] = (struct ref_units){count, index};
+    if (index && attn_answers_allocate(p, request, led, &result) == 0)
+        status = ref_compute(p, request, &result, why, size);
+    if (status == ATTN_OK)
+        compare_chunk(p, &result, led, first, count, every);
+    attn_answers_free(&result);
+    free(index);
+    return status;
+}
+
+/* Key heads one by one: all, or some in even steps. */
+static int judge_heads(const struct attn_instance *instance, const struct ref_request *like,
+                       const struct attn_numerics *numerics, double cost, struct attn_every *every,
+                       char *why, size_t size)
+{
+    const struct attn_problem *p = &instance->problem;
+    const int64_t heads = p->b * p->hkv, units = ref_output_units(p, every->leader) / heads;
+    const int64_t most = (int64_t)fmin(COST / cost, (double)heads), used = most > 0 ? most : 1;
+    const int64_t begin = (int64_t)(instance->c.sample_seed % (uint64_t)heads);
+    struct ref_request request = *like;
+    int status = ATTN_OK;
+    request.numerics = numerics;
+    memset(request.units, 0, sizeof request.units);
+    for (int64_t n = 0; n < used && status == ATTN_OK; n++) {
+        const int64_t first = (begin + n * heads / used) % heads * units;
+        for (int64_t done = 0; done < units && status == ATTN_OK; done += CHUNK)
+            status = judge_chunk(p, &request, led_by(p, every->leader), first + done,
+                                 units - done < CHUNK ? units - done : CHUNK, every, why, size);
+    }
+    return status;
+}
+
+int attn_every_leader(const struct attn_instance *instance)
+{
+    const struct attn_problem *p = &instance->problem;
+    const struct ref_op *op = ref_op_find(p->op);
+    double cost;
+    if (op->whole)
+        return op->whole(p, NULL, attn_fill_name(instance->c.fill), &cost);
+    return instance->c.fill == ATTN_FILL_FEW_QUERIES && ref_every_fits(p, NULL, 0) ? 0 : -1;
+}
+
+int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,
+                     const struct attn_numerics *numerics, struct attn_every *every, char *why,
+                     size_t size)
+{
+    const struct ref_op *op = ref_op_find(instance->problem.op);
+    double cost;
+    int status;
+    *every = (struct attn_every){.leader = attn_every_leader(instance)};
+    if (!op->whole)
+        status = judge_queries(instance, request, numerics, every, why, size);
+    else if (op->whole(&instance->problem, numerics, attn_fill_name(instance->c.fill), &cost) >= 0)
+        status = judge_heads(instance, request, numerics, cost, every, why, size);
+    else
+        status = ATTN_UNSUPPORTED;
     qsort(every->kept, (size_t)every->n_kept, sizeof *every->kept, ascending);
     return status;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* every.h - judges every row of a problem with few distinct queries. Private to this folder. */
+/* every.h - judges every unit of an output, under fills that make this cheap. Private to this
+ * folder. */
 #ifndef ATTN_EVERY_H
 #define ATTN_EVERY_H
 
@@ -9,6 +10,7 @@
 enum { ATTN_EVERY_KEPT = 64 };
 
 struct attn_every {
+    int leader;          /* rows are units of this output */
     int64_t rows, wrong; /* rows that were judged; those with a wrong element */
     int64_t unknown;     /* elements of which nothing is known */
     double max_ratio;
@@ -16,8 +18,13 @@ struct attn_every {
     int64_t kept[ATTN_EVERY_KEPT], n_kept; /* units of wrong rows, ascending */
 };
 
-/* Judges the outputs in the instance's memory. Returns as ref_every_row does. */
-int attn_every_judge(const struct attn_instance *instance, const struct attn_numerics *numerics,
-                     int threads, struct attn_every *every, char *why, size_t size);
+/* Which rows can be judged so? -1: none. Else the number of their output. */
+int attn_every_leader(const struct attn_instance *instance);
+
+/* Judges the outputs in the instance's memory: all rows, or, if that would cost minutes, those of
+ * some key heads. Returns as ref_every_row and ref_compute do. */
+int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,
+                     const struct attn_numerics *numerics, struct attn_every *every, char *why,
+                     size_t size);
 
 #endif

@@ -42,8 +42,8 @@ struct attn_judge {
     int next;
     struct attn_best *best;        /* for grades; NULL: not asked for yet */
     const struct ref_result *last; /* the reference of the last verdict; NULL: no verdict yet */
-    bool every;                    /* every row can be judged, besides the sample */
-    struct attn_judge *wrong;      /* of rows outside the sample that were wrong; NULL: none */
+    int every; /* output of which every unit can be judged, besides the sample; -1: none */
+    struct attn_judge *wrong; /* of rows outside the sample that were wrong; NULL: none */
 };
 
 /* Does an output lead others, or itself, that the problem has? */
@@ -84,8 +84,9 @@ int attn_judge_create(const struct attn_instance *instance, double budget, int t
         if (leads(judge, o) && attn_rows_choose(&instance->problem, o, budget / leaders,
                                                 instance->c.sample_seed, &judge->request.units[o]))
             goto no_memory;
-    judge->every = instance->c.fill == ATTN_FILL_FEW_QUERIES && judge->request.units[0].index &&
-                   ref_every_fits(&instance->problem, NULL, 0);
+    judge->every = attn_every_leader(instance);
+    if (judge->every >= 0 && !judge->request.units[judge->every].index)
+        judge->every = -1; /* the sample has all */
     *out = judge;
     return 0;
 
@@ -263,21 +264,23 @@ static void judge_sample(struct attn_judge *judge, const struct attn_numerics *n
 static void judge_wrong(struct attn_judge *judge, const struct attn_numerics *numerics,
                         const struct attn_every *every, struct attn_judgement *v)
 {
+    const bool all = every->rows == ref_output_units(&judge->instance->problem, every->leader);
     struct attn_judge *wrong = calloc(1, sizeof *wrong);
     int64_t *index = calloc(ATTN_EVERY_KEPT, sizeof *index);
     v->status = ATTN_FAIL;
-    v->ok &= ~1u;
+    v->ok &= ~(1u << every->leader);
     snprintf(v->reason, sizeof v->reason, "%s is beyond its bound", every->worst);
     if (wrong && index) {
         memcpy(index, every->kept, (size_t)every->n_kept * sizeof *index);
         *wrong = (struct attn_judge){.instance = judge->instance,
                                      .op = judge->op,
-                                     .request = {.units = {{every->n_kept, index}},
-                                                 .fill = judge->request.fill,
+                                     .request = {.fill = judge->request.fill,
                                                  .threads = judge->request.threads,
                                                  .stored = judge->request.stored}};
+        wrong->request.units[every->leader] = (struct ref_units){every->n_kept, index};
         struct attn_judgement alone;
         judge_sample(wrong, numerics, false, &alone);
+        alone.rows_checked = v->rows_checked;
         if (alone.status == ATTN_FAIL)
             *v = alone;
         judge->wrong = wrong;
@@ -286,8 +289,9 @@ static void judge_wrong(struct attn_judge *judge, const struct attn_numerics *nu
         free(index);
     }
     const size_t n = strlen(v->reason);
-    snprintf(v->reason + n, sizeof v->reason - n, "; %lld of all %lld rows wrong",
-             (long long)every->wrong, (long long)every->rows);
+    snprintf(v->reason + n, sizeof v->reason - n, "; %lld of %s%lld %s wrong",
+             (long long)every->wrong, all ? "all " : "", (long long)every->rows,
+             every->leader == rows_of(judge) ? "rows" : "keys");
 }
 
 /* Every row, after the sample has passed. If the reference cannot do that, the sample stands, as
@@ -297,8 +301,8 @@ static void judge_every(struct attn_judge *judge, const struct attn_numerics *nu
 {
     struct attn_every every;
     char why[256];
-    if (attn_every_judge(judge->instance, numerics, judge->request.threads, &every, why,
-                         sizeof why) != ATTN_OK)
+    if (attn_every_judge(judge->instance, &judge->request, numerics, &every, why, sizeof why) !=
+        ATTN_OK)
         return;
     if (every.wrong > 0)
         judge_wrong(judge, numerics, &every, v);
@@ -306,11 +310,15 @@ static void judge_every(struct attn_judge *judge, const struct attn_numerics *nu
         v->status = ATTN_MISTRUSTED;
         v->unknown = every.unknown;
         snprintf(v->reason, sizeof v->reason, OUT_OF_RANGE, (long long)every.unknown,
-                 (long long)every.rows * ref_output_width(&judge->instance->problem, 0));
+                 (long long)every.rows * ref_output_width(&judge->instance->problem, every.leader));
     }
     if (every.max_ratio > v->max_ratio) {
         v->max_ratio = every.max_ratio;
         memcpy(v->worst, every.worst, sizeof v->worst);
+    }
+    if (every.leader != rows_of(judge)) {
+        v->keys_every = every.rows;
+        return;
     }
     v->rows_checked = every.rows;
     v->rows_every = every.rows;
@@ -322,7 +330,7 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     attn_judge_free(judge->wrong);
     judge->wrong = NULL;
     judge_sample(judge, numerics, approximate, v);
-    if (judge->every && (v->status == ATTN_PASS || v->status == ATTN_MISTRUSTED))
+    if (judge->every >= 0 && (v->status == ATTN_PASS || v->status == ATTN_MISTRUSTED))
         judge_every(judge, numerics, v);
 }
 

@@ -71,12 +71,11 @@ static void leave_part(struct attn_entry *entry, int part)
         entry->missed[part] = ATTN_WHY_NONE;
 }
 
-/* Is a fill due on a case? few_queries judges every row, so it is due where the case was sampled.
- */
+/* Is a fill due on a case? Those that judge every row are due where the case was sampled. */
 static bool is_due(const struct attn_entry *entry, enum attn_fill fill)
 {
     return attn_fill_fits(entry->c, fill, NULL, 0) &&
-           (fill != ATTN_FILL_FEW_QUERIES || attn_entry_sampled(entry));
+           attn_fill_is_due(fill, attn_entry_sampled(entry));
 }
 
 void attn_account_close(const struct attn_session *session, unsigned fits, struct attn_entry *entry)

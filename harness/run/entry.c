@@ -79,8 +79,8 @@ bool attn_entry_sampled(const struct attn_entry *entry)
 /* Does the result depend on the seed of samples? */
 static bool needs_seed(const struct attn_entry *entry)
 {
-    return attn_entry_sampled(entry) || entry->c->fill == ATTN_FILL_FEW_QUERIES ||
-           entry->fill == ATTN_FILL_FEW_QUERIES;
+    return attn_entry_sampled(entry) || attn_fill_is_whole(entry->c->fill) ||
+           attn_fill_is_whole(entry->fill);
 }
 
 void attn_entry_clear(struct attn_entry *entry)
@@ -308,6 +308,7 @@ json_t *attn_verify_record(const struct attn_entry *entry, const struct attn_ses
     put(r, "rows_total", json_integer(v->rows_total));
     put(r, "rows_counted", json_integer(v->rows_counted));
     put(r, "rows_every", json_integer(v->rows_every));
+    put(r, "keys_every", json_integer(v->keys_every));
     json_t *checks = json_object();
     const struct ref_output *outputs = ref_op_find(entry->c->op)->outputs;
     for (int o = 0; outputs[o].role; o++)

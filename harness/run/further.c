@@ -46,9 +46,9 @@ struct filling {
 static bool may_fill(const struct filling *f, size_t b, enum attn_fill fill)
 {
     const struct attn_entry *entry = &f->entries[b];
-    if (fill == ATTN_FILL_FEW_QUERIES)
-        return may_check(entry) && attn_entry_sampled(entry) && entry->seconds < every_s;
-    return may_check(entry) && !(entry->fills_done >> fill & 1) &&
+    if (attn_fill_is_whole(fill) && attn_entry_sampled(entry))
+        return may_check(entry) && entry->seconds < every_s;
+    return may_check(entry) && attn_fill_is_due(fill, false) && !(entry->fills_done >> fill & 1) &&
            (fills_cheap(entry) || (f->costly && entry->seconds < ATTN_COSTLY_S) ||
             (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
@@ -126,7 +126,7 @@ static bool has_costly(const struct attn_session *session, const struct attn_ins
     if (c->fill != ATTN_FILL_NORMAL || c->data)
         return false;
     for (enum attn_fill f = ATTN_FILL_CENSUS; f < ATTN_FILL_COUNT; f++)
-        if (f != ATTN_FILL_FEW_QUERIES && !fills_cheap(entry) &&
+        if (attn_fill_is_due(f, false) && !fills_cheap(entry) &&
             session->settings.fills >> f & ~entry->fills_done >> f & 1 &&
             attn_fill_fits(c, f, NULL, 0))
             return true;

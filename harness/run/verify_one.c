@@ -28,7 +28,7 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
 {
     const double max = fmax(kept->max_ratio, next->max_ratio);
     const double grade = kept->grade, slack = kept->slack;
-    const int64_t counted = kept->rows_counted, every = kept->rows_every;
+    const int64_t counted = kept->rows_counted, every = kept->rows_every, keys = kept->keys_every;
     const double delta = kept->delta + next->delta;
     if (!attn_status_holds(next->status) ||
         (kept->status == ATTN_PASS && next->status != ATTN_PASS))
@@ -40,6 +40,7 @@ void attn_judgement_merge(struct attn_judgement *kept, const struct attn_judgeme
     kept->delta = delta;
     kept->rows_counted = next->rows_counted > counted ? next->rows_counted : counted;
     kept->rows_every = next->rows_every > every ? next->rows_every : every;
+    kept->keys_every = next->keys_every > keys ? next->keys_every : keys;
 }
 
 /* A run that reached its end has kept every promise. */

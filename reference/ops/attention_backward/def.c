@@ -4,6 +4,7 @@
  * Letters of its own: W X Y Z, the axes of the bias, 1 where it is broadcast. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "reference/op_shared.h"
 #include "reference/ops/attention_backward/attention_backward.h"
@@ -38,9 +39,9 @@ static const struct ref_param params[] = {
     {"dlse", "0|1", "is a gradient of lse given, too", REF_PARAM_WORD, 0, 0, 0, 1, 0}, {0}};
 
 static const char *const none[] = {NULL};
-static const char *const fills[] = {"census",       "rounding",    "constant", "tiny",
-                                    "zero_grad",    "sparse_grad", "big_grad", "tiny_grad",
-                                    "cancel_delta", NULL};
+static const char *const fills[] = {"census",    "rounding",     "constant",    "tiny",
+                                    "zero_grad", "sparse_grad",  "sparse_keys", "big_grad",
+                                    "tiny_grad", "cancel_delta", NULL};
 /* Those whose q and k are attention's. */
 static const char *const crafted[] = {"spike",      "one_hot",  "two_hot",  "stair_up",
                                       "stair_down", "overflow", "negative", NULL};
@@ -60,6 +61,23 @@ static double counted(int64_t j)
     return j % 2 ? -1 : 1;
 }
 
+/* Sparse fills: of n rows of a head all but some 64 are 0. Which ones depends on the head. */
+#define SPARSE 64
+
+static bool is_kept(const struct ref_drawn *x, int64_t always)
+{
+    const int64_t n = x->shape[2], row = x->index / x->shape[3], i = row % n, head = row / n;
+    const int64_t step = n / SPARSE > 7 ? n / SPARSE : 7;
+
+    return n < 4 || i == always || i % step == (3 + 5 * head) % step;
+}
+
+/* sparse_keys: k and v of the first key stay, so that every row under causal sees one. */
+static bool is_left_out(const struct ref_drawn *x)
+{
+    return ref_drawn_under(x, "sparse_keys") && !is_kept(x, 0);
+}
+
 /* census: q and k have no column in common, so all scores are 0. What remains of a pair of query
  * and key is a sign in columns of dK, and one in columns of dQ. */
 static double product(const struct ref_drawn *x, double number)
@@ -68,7 +86,7 @@ static double product(const struct ref_drawn *x, double number)
     const int64_t j = row % x->shape[2];
 
     if (!ref_drawn_under(x, "census"))
-        return number;
+        return x->role == ATTN_K && is_left_out(x) ? 0 : number;
     if ((c < (width + 1) / 2) != (x->role == ATTN_Q))
         return 0;
     return sign(row * width + c) * (x->role == ATTN_K ? counted(j) : 1);
@@ -84,16 +102,15 @@ static double value(const struct ref_drawn *x, double number)
            : ref_drawn_under(x, "cancel_delta") ? 1 + 0x1p-6 * number
            : ref_drawn_under(x, "tiny")         ? 1e-6 * number
            : ref_drawn_under(x, "two_hot")      ? sign(x->index)
+           : is_left_out(x)                     ? 0
                                                 : number;
 }
 
 static double gradient(const struct ref_drawn *x, double number)
 {
-    const int64_t i = x->index / x->shape[3] % x->shape[2];
-
     return ref_drawn_under(x, "rounding")       ? fabs(number)
            : ref_drawn_under(x, "zero_grad")    ? 0
-           : ref_drawn_under(x, "sparse_grad")  ? (i % 7 == 3 || x->shape[2] < 4 ? number : 0)
+           : ref_drawn_under(x, "sparse_grad")  ? (is_kept(x, x->shape[2] - 1) ? number : 0)
            : ref_drawn_under(x, "big_grad")     ? 1e4 * number
            : ref_drawn_under(x, "tiny_grad")    ? 1e-6 * number
            : ref_drawn_under(x, "cancel_delta") ? 1
@@ -174,6 +191,32 @@ static double unit_cost(const struct attn_problem *p, int output)
     }
 }
 
+/* Rows without dO add nothing to a key, and keys of 0 nothing to dQ. Their scores must be alike to
+ * be taken together; and rows have the gradient of an lse as well. */
+static int whole(const struct attn_problem *p, const struct attn_numerics *numerics,
+                 const char *fill, double *cost)
+{
+    const double cells = (double)p->b * (double)p->hq * (double)p->sq * (double)p->sk;
+    const double kept = (SPARSE + 1) * (double)ref_count_allowed(p) / fmax(cells, 1.0);
+    const double dk = (double)p->dk, dv = (double)p->dv;
+
+    const bool given = !numerics || (!numerics->bwd_lse && !numerics->bwd_delta);
+
+    if (strcmp(fill, "sparse_keys") == 0 && given && attn_tensor_find(p, ATTN_GRAD_Q) &&
+        !attn_tensor_find(p, ATTN_BIAS) && !attn_tensor_find(p, ATTN_ALIBI) &&
+        !attn_tensor_find(p, ATTN_MASK)) {
+        *cost = rows_of(p) * kept * (8.0 * dk + 4.0 * dv + 200.0);
+        return REF_GRAD_Q;
+    }
+    if (strcmp(fill, "sparse_grad") == 0 && !attn_tensor_find(p, ATTN_GRAD_LSE) &&
+        (attn_tensor_find(p, ATTN_GRAD_K) || attn_tensor_find(p, ATTN_GRAD_V))) {
+        *cost = (double)(p->hq / p->hkv) * kept *
+                (row_cost(p) + (double)p->sk * (10.0 * dk + 10.0 * dv + 200.0));
+        return REF_GRAD_K;
+    }
+    return -1;
+}
+
 static uint32_t linear(const struct attn_problem *problem, const char **word)
 {
     (void)problem;
@@ -203,6 +246,7 @@ const struct ref_op ref_op_attention_backward = {
     .flops = flops,
     .unit_cost = unit_cost,
     .group_cost = group_cost,
+    .whole = whole,
     .compute = ref_attention_backward_compute,
     .linear = linear,
 };
