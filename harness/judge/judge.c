@@ -220,6 +220,8 @@ static void judge_sample(struct attn_judge *judge, const struct attn_numerics *n
     v->status = ATTN_ERROR;
     v->rows_checked = judge->request.units[rows_of(judge)].count;
     v->rows_total = ref_output_units(p, rows_of(judge));
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        v->sampled = v->sampled || judge->request.units[o].index;
     v->delta = ref_delta(numerics, judge->instance->kind);
     v->ok = UINT32_MAX;
     const struct ref_result *ref = reference_for(judge, numerics, v->reason, sizeof v->reason);

@@ -3,6 +3,7 @@
 #ifndef ATTN_JUDGEMENT_H
 #define ATTN_JUDGEMENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "results/status.h"
@@ -19,6 +20,7 @@ struct attn_judgement {
     double grade, slack;
     int64_t rows_checked, rows_total; /* units of the first output */
     int64_t rows_counted;             /* rows whose keys fill=census counted; 0: not tried */
+    bool sampled;                     /* units of some output were not compared */
     int64_t rows_every; /* rows judged under fill=few_queries or sparse_keys; 0: not tried */
     int64_t keys_every; /* keys judged under fill=sparse_grad; 0: not tried */
     int64_t unknown;  /* elements that may be beyond the range of the declared types: not judged */

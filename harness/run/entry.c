@@ -73,7 +73,7 @@ static void add_quoted(struct words *words, const char *word)
 
 bool attn_entry_sampled(const struct attn_entry *entry)
 {
-    return entry->verdict.rows_checked < entry->verdict.rows_total;
+    return entry->verdict.sampled;
 }
 
 /* Does the result depend on the seed of samples? */

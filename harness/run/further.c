@@ -46,9 +46,11 @@ struct filling {
 static bool may_fill(const struct filling *f, size_t b, enum attn_fill fill)
 {
     const struct attn_entry *entry = &f->entries[b];
+    if (!may_check(entry) || entry->fills_done >> fill & 1)
+        return false;
     if (attn_fill_is_whole(fill) && attn_entry_sampled(entry))
-        return may_check(entry) && entry->seconds < every_s;
-    return may_check(entry) && attn_fill_is_due(fill, false) && !(entry->fills_done >> fill & 1) &&
+        return entry->seconds < every_s;
+    return attn_fill_is_due(fill, false) &&
            (fills_cheap(entry) || (f->costly && entry->seconds < ATTN_COSTLY_S) ||
             (fill == ATTN_FILL_CENSUS && entry->seconds < census_s));
 }
