@@ -97,6 +97,16 @@ class Verify(Case):
         self.assertEqual(record["rows_every"], record["rows_total"])
         self.assertEqual(record["checks"]["few_queries"], "pass")
 
+    def test_every_gradient_is_judged_where_the_case_was_sampled(self):
+        done = self.expect(0, "verify", "-b", "naive", "op=attention_backward h=2 s=1024 d=16",
+                           "--json", "--fills", "sparse_grad,sparse_keys", "--checks", "none")
+        record = json.loads(done.stdout.splitlines()[0])
+        self.assertLess(record["rows_checked"], record["rows_total"])
+        self.assertEqual(record["rows_every"], record["rows_total"])
+        self.assertEqual(record["keys_every"], 2048)
+        for fill in ("sparse_grad", "sparse_keys"):
+            self.assertEqual(record["checks"][fill], "pass")
+
     def test_a_fill_finds_what_random_numbers_hide(self):
         done = self.expect(3, "verify", "--plugin", broken("no_maximum"), PLAIN)
         self.assertRegex(done.stdout, r"rerun: attnbench verify .*fill=(one_hot|negative)")

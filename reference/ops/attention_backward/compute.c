@@ -208,7 +208,7 @@ static bool is_zero(const double *x, int64_t n)
 }
 
 /* Notes the keys that are not 0. May the others be taken together? Their scores are alike without a
- * bias or slopes, and nothing is asked of each of them. */
+ * bias or slopes, so are their errors without dropout, and nothing is asked of each of them. */
 static void note_others(struct ref_backward_work *work)
 {
     const struct attn_problem *p = ref_backward_problem(work);
@@ -220,8 +220,9 @@ static void note_others(struct ref_backward_work *work)
     for (int64_t j = 0; j < p->sk; j++)
         if (group->v_size[j] != 0.0 || !is_zero(group->keys.k + j * p->dk, p->dk))
             group->others[group->n_others++] = j;
-    group->few = 2 * group->n_others < p->sk && !work->all_rows && !d->own_lse && !d->own_delta &&
-                 !in->by_role[ATTN_BIAS] && !in->by_role[ATTN_ALIBI] && !in->by_role[ATTN_MASK];
+    group->few = 2 * group->n_others < p->sk && !work->all_rows && !d->own_lse &&
+                 !(d->own_delta && p->flags & ATTN_FLAG_DROPOUT) && !in->by_role[ATTN_BIAS] &&
+                 !in->by_role[ATTN_ALIBI] && !in->by_role[ATTN_MASK];
 }
 
 /* Numbers the rows that add something to keys. */

@@ -191,8 +191,9 @@ static double unit_cost(const struct attn_problem *p, int output)
     }
 }
 
-/* Rows without dO add nothing to a key, and keys of 0 nothing to dQ. Their scores must be alike to
- * be taken together; and rows have the gradient of an lse as well. */
+/* Rows without dO add nothing to a key, if lse has no gradient. Keys of 0 add nothing to dQ; they
+ * are taken together if their scores are alike, and lse is the one that is given. The errors of a
+ * delta of their own are alike without dropout. */
 static int whole(const struct attn_problem *p, const struct attn_numerics *numerics,
                  const char *fill, double *cost)
 {
@@ -200,7 +201,8 @@ static int whole(const struct attn_problem *p, const struct attn_numerics *numer
     const double kept = (SPARSE + 1) * (double)ref_count_allowed(p) / fmax(cells, 1.0);
     const double dk = (double)p->dk, dv = (double)p->dv;
 
-    const bool given = !numerics || (!numerics->bwd_lse && !numerics->bwd_delta);
+    const bool given =
+        !numerics || (!numerics->bwd_lse && !(numerics->bwd_delta && p->flags & ATTN_FLAG_DROPOUT));
 
     if (strcmp(fill, "sparse_keys") == 0 && given && attn_tensor_find(p, ATTN_GRAD_Q) &&
         !attn_tensor_find(p, ATTN_BIAS) && !attn_tensor_find(p, ATTN_ALIBI) &&

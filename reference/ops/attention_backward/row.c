@@ -110,6 +110,12 @@ static void list_spans(const struct ref_backward_group *group, struct ref_backwa
             add_span(row, run.begin, run.end);
 }
 
+/* For how many keys allowed key t stands. */
+static double times_of(const struct ref_backward_row *row, int64_t t)
+{
+    return row->scratch->key[t] == row->zero ? 1.0 + (double)row->more : 1.0;
+}
+
 /* Scores, and the allowed keys. Returns whether one of their scores makes the row NaN. */
 static bool look(const struct ref_backward_group *group, struct ref_backward_row *row)
 {
@@ -159,7 +165,7 @@ static void weigh(struct ref_backward_row *row, bool poisoned)
         most = fmax(most, x->logit[t]);
     for (int64_t t = 0; t < row->n; t++) {
         x->p[t] = exp(x->logit[t] - most);
-        sum += x->key[t] == row->zero ? (1.0 + (double)row->more) * x->p[t] : x->p[t];
+        sum += times_of(row, t) * x->p[t];
     }
     row->sink_p = row->sink ? exp(row->sink_logit - most) : 0.0;
     sum += row->sink_p;
@@ -336,9 +342,9 @@ static double delta_error(const struct ref_backward_group *group,
     double size = 0.0, terms = 0.0, wrong = 0.0, lost = 2.0 * dv, error;
 
     for (int64_t t = 0; t < row->n; t++) {
-        const double w = row->scratch->p[t] + row->e_kept[t];
-        terms += w * fabs(row->dp[t]);
-        wrong += row->e_kept[t] * fabs(row->dp[t]) + w * row->e_dz[t];
+        const double w = row->scratch->p[t] + row->e_kept[t], times = times_of(row, t);
+        terms += times * w * fabs(row->dp[t]);
+        wrong += times * (row->e_kept[t] * fabs(row->dp[t]) + w * row->e_dz[t]);
     }
     for (int64_t c = 0; c < p->dv; c++) {
         const double out = ref_load(group->job->operands.by_role[ATTN_OUT],
@@ -349,7 +355,7 @@ static double delta_error(const struct ref_backward_group *group,
     if (!(size <= a->largest))
         return REF_UNKNOWN;
     if (group->declared.own_delta)
-        error = wrong + chain * (terms + wrong) + (double)row->n * 2.0 * a->omega;
+        error = wrong + chain * (terms + wrong) + (double)(row->n + row->more) * 2.0 * a->omega;
     else
         error = fabs(given_delta(group, row) - row->delta) +
                 ref_backward_growth(group, dv + 1.0) * size + lost * a->omega;

@@ -688,7 +688,7 @@ static void zeros_change_nothing(void **unused)
                                        .dv = 5,
                                        .seed = 1000 * seed + 17};
         const struct kernel_style style = {
-            .key_tile = 4, .query_tile = 8, .own_lse = seed % 5 == 4};
+            .key_tile = 4, .query_tile = 8, .own_lse = seed % 5 == 4, .own_delta = seed % 3 == 1};
         struct made m;
         create(&m, &spec);
         thin_out(&m, ATTN_K, 9, (int64_t)(seed % 3));
