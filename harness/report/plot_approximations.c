@@ -61,14 +61,19 @@ static double error_of(const struct attn_approximation *a)
     return error < least_error ? least_error : error;
 }
 
-/* Cases to compare come first, then long ones. */
-static int by_cases(const void *x, const void *y)
+/* What can be compared comes first: with exact attention, with each other; then long sequences. (The
+ * cases of the edges of an operator are many, and take microseconds.) */
+static int by_worth(const void *x, const void *y)
 {
     const struct panel *a = x, *b = y;
-    if (a->cases != b->cases)
-        return a->cases < b->cases ? 1 : -1;
+    if (isnan(a->exact) != isnan(b->exact))
+        return isnan(a->exact) ? 1 : -1;
+    if ((a->cases > 1) != (b->cases > 1))
+        return a->cases > 1 ? -1 : 1;
     if (a->first->s != b->first->s)
         return a->first->s < b->first->s ? 1 : -1;
+    if (a->cases != b->cases)
+        return a->cases < b->cases ? 1 : -1;
     return (a->first > b->first) - (a->first < b->first);
 }
 
@@ -81,7 +86,7 @@ static int by_input(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* The panels with most cases. Returns 0, or -1: no memory. */
+/* The panels that are worth most. Returns 0, or -1: no memory. */
 static int find_panels(const struct attn_approximations *all, struct panels *panels)
 {
     panels->items = calloc(all->n_cases + 1, sizeof *panels->items);
@@ -105,7 +110,7 @@ static int find_panels(const struct attn_approximations *all, struct panels *pan
             panel->high = fmax(panel->high, panel->exact);
         }
     }
-    qsort(panels->items, panels->count, sizeof *panels->items, by_cases);
+    qsort(panels->items, panels->count, sizeof *panels->items, by_worth);
     panels->count = panels->count < PANELS_MAX ? panels->count : PANELS_MAX;
     qsort(panels->items, panels->count, sizeof *panels->items, by_input);
     return 0;
