@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,18 +19,29 @@ static void spin(void *context)
         continue;
 }
 
+static bool is_about(double number, double least, double most)
+{
+    return number > least && number < most;
+}
+
+/* Times of a side are medians by themselves, so a clock that changes halfway may give them apart.
+ */
 static void twice_the_work_is_half_the_speed(void **state)
 {
     (void)state;
     long once = 100000, twice = 2 * once;
     const struct pace_work less = {spin, &once}, more = {spin, &twice};
-    double seconds[2];
-    double slower = pace_ratio(&more, &less, 41, seconds),
-           faster = pace_ratio(&less, &more, 41, NULL);
-    print_message("%.3f and %.3f of the peer's speed\n", slower, faster);
-    assert_true(slower > 0.4 && slower < 0.6);
-    assert_true(faster > 1.7 && faster < 2.4);
-    assert_true(seconds[0] > 1.7 * seconds[1] && seconds[0] < 2.4 * seconds[1]);
+    bool right = false;
+    for (int attempt = 0; attempt < PACE_ATTEMPTS && !right; attempt++) {
+        double seconds[2];
+        const double slower = pace_ratio(&more, &less, 41, seconds),
+                     faster = pace_ratio(&less, &more, 41, NULL);
+        print_message("%.3f and %.3f of the peer's speed, %.3f of its time\n", slower, faster,
+                      seconds[0] / seconds[1]);
+        right = is_about(slower, 0.4, 0.6) && is_about(faster, 1.7, 2.4) &&
+                is_about(seconds[0] / seconds[1], 1.7, 2.4);
+    }
+    assert_true(right);
 }
 
 /* The n-th ratio of some. */
