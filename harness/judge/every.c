@@ -185,30 +185,34 @@ static int judge_heads(const struct attn_instance *instance, const struct ref_re
     return status;
 }
 
-int attn_every_leader(const struct attn_instance *instance)
+/* As attn_every_leader, for a backend with these numerics; NULL: for any. */
+static int leader_for(const struct attn_instance *instance, const struct attn_numerics *numerics,
+                      double *cost)
 {
     const struct attn_problem *p = &instance->problem;
     const struct ref_op *op = ref_op_find(p->op);
-    double cost;
     if (op->whole)
-        return op->whole(p, NULL, attn_fill_name(instance->c.fill), &cost);
+        return op->whole(p, numerics, attn_fill_name(instance->c.fill), cost);
     return instance->c.fill == ATTN_FILL_FEW_QUERIES && ref_every_fits(p, NULL, 0) ? 0 : -1;
+}
+
+int attn_every_leader(const struct attn_instance *instance)
+{
+    double cost;
+    return leader_for(instance, NULL, &cost);
 }
 
 int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,
                      const struct attn_numerics *numerics, struct attn_every *every, char *why,
                      size_t size)
 {
-    const struct ref_op *op = ref_op_find(instance->problem.op);
     double cost;
-    int status;
-    *every = (struct attn_every){.leader = attn_every_leader(instance)};
-    if (!op->whole)
-        status = judge_queries(instance, request, numerics, every, why, size);
-    else if (op->whole(&instance->problem, numerics, attn_fill_name(instance->c.fill), &cost) >= 0)
-        status = judge_heads(instance, request, numerics, cost, every, why, size);
-    else
-        status = ATTN_UNSUPPORTED;
+    *every = (struct attn_every){.leader = leader_for(instance, numerics, &cost)};
+    if (every->leader < 0)
+        return ATTN_UNSUPPORTED;
+    const int status = ref_op_find(instance->problem.op)->whole
+                           ? judge_heads(instance, request, numerics, cost, every, why, size)
+                           : judge_queries(instance, request, numerics, every, why, size);
     qsort(every->kept, (size_t)every->n_kept, sizeof *every->kept, ascending);
     return status;
 }

@@ -16,6 +16,13 @@
 #include "judge/judge.h"
 #include "reference/dtype.h"
 
+/* A kernel in f32 over tiles of 64 keys. */
+#define TILED_NUMERICS                                                                             \
+    {                                                                                              \
+        .struct_size = sizeof(struct attn_numerics), .acc_type = ATTN_F32, .key_tile = 64,         \
+        .chain = 64, .e_exp = 2e-7, .e_log = 2e-7                                                  \
+    }
+
 /* The instance of a case line; the test fails where there is none. */
 struct attn_instance *instance_of(const char *line);
 

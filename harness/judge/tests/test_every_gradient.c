@@ -12,12 +12,7 @@
 
 enum { TILE = 64 };
 
-static const struct attn_numerics numerics = {.struct_size = sizeof numerics,
-                                              .acc_type = ATTN_F32,
-                                              .key_tile = 64,
-                                              .chain = 64,
-                                              .e_exp = 2e-7,
-                                              .e_log = 2e-7};
+static const struct attn_numerics numerics = TILED_NUMERICS;
 static int n_lines;
 static char **lines;
 

@@ -197,26 +197,23 @@ static double unit_cost(const struct attn_problem *p, int output)
 static int whole(const struct attn_problem *p, const struct attn_numerics *numerics,
                  const char *fill, double *cost)
 {
-    const double cells = (double)p->b * (double)p->hq * (double)p->sq * (double)p->sk;
-    const double kept = (SPARSE + 1) * (double)ref_count_allowed(p) / fmax(cells, 1.0);
-    const double dk = (double)p->dk, dv = (double)p->dv;
-
+    const bool keys = strcmp(fill, "sparse_keys") == 0, grad = strcmp(fill, "sparse_grad") == 0;
     const bool given =
         !numerics || (!numerics->bwd_lse && !(numerics->bwd_delta && p->flags & ATTN_FLAG_DROPOUT));
+    const double cells = (double)p->b * (double)p->hq * (double)p->sq * (double)p->sk;
+    const double dk = (double)p->dk, dv = (double)p->dv;
+    double kept; /* of the rows or keys of a head, those that cost anything */
 
-    if (strcmp(fill, "sparse_keys") == 0 && given && attn_tensor_find(p, ATTN_GRAD_Q) &&
-        !attn_tensor_find(p, ATTN_BIAS) && !attn_tensor_find(p, ATTN_ALIBI) &&
-        !attn_tensor_find(p, ATTN_MASK)) {
-        *cost = rows_of(p) * kept * (8.0 * dk + 4.0 * dv + 200.0);
-        return REF_GRAD_Q;
-    }
-    if (strcmp(fill, "sparse_grad") == 0 && !attn_tensor_find(p, ATTN_GRAD_LSE) &&
-        (attn_tensor_find(p, ATTN_GRAD_K) || attn_tensor_find(p, ATTN_GRAD_V))) {
-        *cost = (double)(p->hq / p->hkv) * kept *
-                (row_cost(p) + (double)p->sk * (10.0 * dk + 10.0 * dv + 200.0));
-        return REF_GRAD_K;
-    }
-    return -1;
+    if (!(keys && given && attn_tensor_find(p, ATTN_GRAD_Q) && !attn_tensor_find(p, ATTN_BIAS) &&
+          !attn_tensor_find(p, ATTN_ALIBI) && !attn_tensor_find(p, ATTN_MASK)) &&
+        !(grad && !attn_tensor_find(p, ATTN_GRAD_LSE) &&
+          (attn_tensor_find(p, ATTN_GRAD_K) || attn_tensor_find(p, ATTN_GRAD_V))))
+        return -1;
+    kept = (SPARSE + 1) * (double)ref_count_allowed(p) / fmax(cells, 1.0);
+    *cost = keys ? rows_of(p) * kept * (8.0 * dk + 4.0 * dv + 200.0)
+                 : (double)(p->hq / p->hkv) * kept *
+                       (row_cost(p) + (double)p->sk * (10.0 * dk + 10.0 * dv + 200.0));
+    return keys ? REF_GRAD_Q : REF_GRAD_K;
 }
 
 static uint32_t linear(const struct attn_problem *problem, const char **word)
