@@ -217,9 +217,9 @@ static int64_t count_true(const struct attn_tensor *mask, int64_t b, int64_t h, 
     return count;
 }
 
-static int64_t count_row(const struct ref_operands *operands, const struct attn_tensor *mask,
-                         int64_t b, int64_t h, int64_t i)
+int64_t ref_count_row(const struct ref_operands *operands, int64_t b, int64_t h, int64_t i)
 {
+    const struct attn_tensor *mask = operands->by_role[ATTN_MASK];
     struct ref_sight sight;
     struct ref_run run;
     int64_t count = 0;
@@ -247,6 +247,6 @@ int64_t ref_count_allowed(const struct attn_problem *problem)
     for (int64_t b = 0; b < problem->b; b++)
         for (int64_t i = 0; i < problem->sq; i++)
             for (int64_t h = 0; h < heads; h++)
-                count += count_row(&operands, mask, b, h, i);
+                count += ref_count_row(&operands, b, h, i);
     return count * repeat;
 }

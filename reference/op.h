@@ -213,6 +213,9 @@ struct ref_op {
     /* Writes the inputs that follow from others, after those were drawn under the fill of this
      * name. ATTN_OK or ATTN_OUT_OF_MEMORY. NULL: there are none. */
     int (*derive)(const struct attn_problem *problem, const char *fill, int threads);
+    /* Does what `derive` writes under the fill of this name not follow from the others? Then it is
+     * given (ref_request.given). NULL: it always does. */
+    bool (*untied)(const char *fill);
     /* Bit o: several values of output o may be right, and the other outputs come from the one that
      * was taken. The reference then takes what a backend stored, where that is right (see
      * struct ref_request). */
@@ -234,11 +237,11 @@ struct ref_op {
     /* Multiply-adds that the first unit of a group costs besides; units that differ only in their
      * last index are a group. NULL: none. */
     double (*group_cost)(const struct attn_problem *problem, int output);
-    /* The output that leads those of which every unit is cheap under the fill of this name, and
-     * multiply-adds for all units of a key head. -1: none, with these numerics (NULL: with any).
-     * NULL: there is no such fill. */
-    int (*whole)(const struct attn_problem *problem, const struct attn_numerics *numerics,
-                 const char *fill, double *cost);
+    /* Multiply-adds for all units of a key head of `output`, a leader, and of those that follow it,
+     * if these are cheap under the fill of this name. 0: they are not, with these numerics (NULL:
+     * with any). NULL: under no fill. */
+    double (*whole)(const struct attn_problem *problem, const struct attn_numerics *numerics,
+                    const char *fill, int output);
     /* Computes the whole request. ATTN_OK or ATTN_OUT_OF_MEMORY. */
     int (*compute)(const struct ref_job *job);
     /* A role with this property: changing its sign must change every element of OUT that is finite

@@ -61,6 +61,9 @@ static inline int64_t ref_run_count(const struct ref_run *run)
     return (run->end - run->begin + run->step - 1) / run->step;
 }
 
+/* The number of keys of query i of head h in batch b, by the mask, too. */
+int64_t ref_count_row(const struct ref_operands *operands, int64_t b, int64_t h, int64_t i);
+
 /* Is token i of batch b a global one? */
 bool ref_is_global(const struct ref_operands *operands, int64_t b, int64_t i);
 

@@ -122,7 +122,8 @@ static int compute(const struct attn_instance *in, const struct attn_numerics *n
 {
     const struct attn_problem *p = &in->problem;
     const struct ref_op *op = ref_op_find(p->op);
-    struct ref_request request = {.numerics = numerics, .fill = in->kind, .threads = 1};
+    struct ref_request request = {
+        .numerics = numerics, .fill = in->kind, .threads = 1, .given = in->given};
     struct ref_result r = {0};
     struct answers *of[REF_OUTPUTS] = {NULL};
     int result = -1;

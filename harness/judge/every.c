@@ -185,30 +185,30 @@ static int judge_heads(const struct attn_instance *instance, const struct ref_re
     return status;
 }
 
-/* As attn_every_leader, for a backend with these numerics; NULL: for any. */
-static int leader_for(const struct attn_instance *instance, const struct attn_numerics *numerics,
-                      double *cost)
+/* Multiply-adds for a key head, or 1: all is cheap. 0: the rows cannot be judged so, with these
+ * numerics (NULL: with any). */
+static double cost_of(const struct attn_instance *instance, const struct attn_numerics *numerics,
+                      int leader)
 {
     const struct attn_problem *p = &instance->problem;
     const struct ref_op *op = ref_op_find(p->op);
     if (op->whole)
-        return op->whole(p, numerics, attn_fill_name(instance->c.fill), cost);
-    return instance->c.fill == ATTN_FILL_FEW_QUERIES && ref_every_fits(p, NULL, 0) ? 0 : -1;
+        return op->whole(p, numerics, attn_fill_name(instance->c.fill), leader);
+    return leader == 0 && instance->c.fill == ATTN_FILL_FEW_QUERIES && ref_every_fits(p, NULL, 0);
 }
 
-int attn_every_leader(const struct attn_instance *instance)
+bool attn_every_fits(const struct attn_instance *instance, int leader)
 {
-    double cost;
-    return leader_for(instance, NULL, &cost);
+    return cost_of(instance, NULL, leader) > 0;
 }
 
 int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,
                      const struct attn_numerics *numerics, struct attn_every *every, char *why,
                      size_t size)
 {
-    double cost;
-    *every = (struct attn_every){.leader = leader_for(instance, numerics, &cost)};
-    if (every->leader < 0)
+    const double cost = cost_of(instance, numerics, every->leader);
+    *every = (struct attn_every){.leader = every->leader};
+    if (!(cost > 0))
         return ATTN_UNSUPPORTED;
     const int status = ref_op_find(instance->problem.op)->whole
                            ? judge_heads(instance, request, numerics, cost, every, why, size)

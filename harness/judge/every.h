@@ -10,7 +10,7 @@
 enum { ATTN_EVERY_KEPT = 64 };
 
 struct attn_every {
-    int leader;          /* rows are units of this output */
+    int leader;          /* rows are units of this output; given */
     int64_t rows, wrong; /* rows that were judged; those with a wrong element */
     int64_t unknown;     /* elements of which nothing is known */
     double max_ratio;
@@ -18,11 +18,11 @@ struct attn_every {
     int64_t kept[ATTN_EVERY_KEPT], n_kept; /* units of wrong rows, ascending */
 };
 
-/* Which rows can be judged so? -1: none. Else the number of their output. */
-int attn_every_leader(const struct attn_instance *instance);
+/* Can the units of this output be judged so? */
+bool attn_every_fits(const struct attn_instance *instance, int leader);
 
-/* Judges the outputs in the instance's memory: all rows, or, if that would cost minutes, those of
- * some key heads. Returns as ref_every_row and ref_compute do. */
+/* Judges the outputs of every->leader in the instance's memory: all rows, or, if that would cost
+ * minutes, those of some key heads. Returns as ref_every_row and ref_compute do. */
 int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,
                      const struct attn_numerics *numerics, struct attn_every *every, char *why,
                      size_t size);

@@ -78,7 +78,8 @@ static bool compute(const struct attn_evidence *evidence, const struct attn_nume
     best->request = (struct ref_request){.numerics = numerics,
                                          .fill = evidence->request.fill,
                                          .threads = evidence->request.threads,
-                                         .stored = evidence->request.stored};
+                                         .stored = evidence->request.stored,
+                                         .given = evidence->request.given};
     for (int o = 0; op->outputs[o].role; o++) {
         outputs |= attn_tensor_find(p, op->outputs[o].role) ? 1u << o : 0;
         if (op->outputs[o].leader == o &&

@@ -42,7 +42,8 @@ struct attn_judge {
     int next;
     struct attn_best *best;        /* for grades; NULL: not asked for yet */
     const struct ref_result *last; /* the reference of the last verdict; NULL: no verdict yet */
-    int every; /* output of which every unit can be judged, besides the sample; -1: none */
+    uint32_t
+        every; /* outputs of which every unit can be judged, besides the sample; one bit each */
     struct attn_judge *wrong; /* of rows outside the sample that were wrong; NULL: none */
 };
 
@@ -77,6 +78,7 @@ int attn_judge_create(const struct attn_instance *instance, double budget, int t
     judge->request.fill = instance->kind;
     judge->request.threads = threads;
     judge->request.stored = judge->op->chosen != 0;
+    judge->request.given = instance->given;
     int leaders = 0;
     for (int o = 0; judge->op->outputs[o].role; o++)
         leaders += leads(judge, o);
@@ -84,9 +86,9 @@ int attn_judge_create(const struct attn_instance *instance, double budget, int t
         if (leads(judge, o) && attn_rows_choose(&instance->problem, o, budget / leaders,
                                                 instance->c.sample_seed, &judge->request.units[o]))
             goto no_memory;
-    judge->every = attn_every_leader(instance);
-    if (judge->every >= 0 && !judge->request.units[judge->every].index)
-        judge->every = -1; /* the sample has all */
+    for (int o = 0; judge->op->outputs[o].role; o++)
+        if (judge->request.units[o].index && attn_every_fits(instance, o)) /* else it has all */
+            judge->every |= 1u << o;
     *out = judge;
     return 0;
 
@@ -278,7 +280,8 @@ static void judge_wrong(struct attn_judge *judge, const struct attn_numerics *nu
                                      .op = judge->op,
                                      .request = {.fill = judge->request.fill,
                                                  .threads = judge->request.threads,
-                                                 .stored = judge->request.stored}};
+                                                 .stored = judge->request.stored,
+                                                 .given = judge->request.given}};
         wrong->request.units[every->leader] = (struct ref_units){every->n_kept, index};
         struct attn_judgement alone;
         judge_sample(wrong, numerics, false, &alone);
@@ -296,12 +299,12 @@ static void judge_wrong(struct attn_judge *judge, const struct attn_numerics *nu
              every->leader == rows_of(judge) ? "rows" : "keys");
 }
 
-/* Every row, after the sample has passed. If the reference cannot do that, the sample stands, as
- * rows_checked says. */
-static void judge_every(struct attn_judge *judge, const struct attn_numerics *numerics,
+/* Every row of a leader, after the sample has passed. If the reference cannot do that, the sample
+ * stands, as rows_checked says. */
+static void judge_every(struct attn_judge *judge, const struct attn_numerics *numerics, int leader,
                         struct attn_judgement *v)
 {
-    struct attn_every every;
+    struct attn_every every = {.leader = leader};
     char why[256];
     if (attn_every_judge(judge->instance, &judge->request, numerics, &every, why, sizeof why) !=
         ATTN_OK)
@@ -332,8 +335,9 @@ void attn_judge_outputs(struct attn_judge *judge, const struct attn_numerics *nu
     attn_judge_free(judge->wrong);
     judge->wrong = NULL;
     judge_sample(judge, numerics, approximate, v);
-    if (judge->every >= 0 && (v->status == ATTN_PASS || v->status == ATTN_MISTRUSTED))
-        judge_every(judge, numerics, v);
+    for (int o = 0; o < REF_OUTPUTS; o++)
+        if (judge->every >> o & 1 && (v->status == ATTN_PASS || v->status == ATTN_MISTRUSTED))
+            judge_every(judge, numerics, o, v);
 }
 
 void attn_judge_grade(struct attn_judge *judge, struct attn_judgement *v)

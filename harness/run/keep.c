@@ -113,7 +113,8 @@ int attn_keep_reference(const struct attn_session *session, const struct attn_in
     int status = -1;
     const int output = ref_output_of(ref_op_find(p->op), ATTN_WEIGHTS);
     struct ref_request request = {.fill = instance->kind,
-                                  .threads = session->settings.host_threads};
+                                  .threads = session->settings.host_threads,
+                                  .given = instance->given};
     double *computed = calloc(cells.count, sizeof *computed);
     double *ordered = calloc(cells.count, sizeof *ordered);
     struct ref_result result = {0};

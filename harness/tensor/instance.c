@@ -33,6 +33,8 @@ void attn_instance_set_problem(struct attn_instance *instance)
                         (c->fill == ATTN_FILL_ROUNDING && !ref_op_is(c->op, REF_PROJECTED));
     attn_case_set_problem(c, &instance->problem);
     instance->kind = random && c->data == NULL ? REF_FILL_GENERIC : REF_FILL_STRUCTURED;
+    instance->given = attn_case_op(c)->untied && c->data == NULL &&
+                      attn_case_op(c)->untied(attn_fill_name(c->fill));
 }
 
 /* How the inputs of an instance get their values. */

@@ -39,6 +39,7 @@ struct attn_instance {
     double flops;
     uint64_t bytes;          /* each operand once */
     enum ref_fill_kind kind; /* generic or structured */
+    bool given;              /* what follows from others is taken as it is (ref_request.given) */
     struct attn_expected expected;
     char **tokens;    /* pack's token labels: tokens[b*n_tokens_max + i]; NULL: none */
     int64_t n_tokens; /* labels of each batch */

@@ -107,9 +107,21 @@ struct ref_backward_sum {
 void ref_backward_add(const struct ref_arithmetic *a, const struct ref_backward_sum *sum,
                       double *value, double *bound);
 
-/* declared.c. ref_backward_declare: constants of a declaration. ref_backward_growth: G(k) of a sum
- * of products. */
+/* The bound of one column from its sums: `off` of errors and stores, `size` of all magnitudes,
+ * `rows` of the magnitudes of rows alone. */
+double ref_backward_bound(const struct ref_arithmetic *a, const struct ref_backward_sum *sum,
+                          double value, double off, double size, double rows);
+
+/* What rounds a sum over keys; over `n` queries, with `more` operations besides. */
+void ref_backward_over_keys(const struct ref_backward_group *group, int64_t keys,
+                            struct ref_backward_sum *sum);
+void ref_backward_over_queries(const struct ref_backward_group *group, double more,
+                               struct ref_backward_sum *sum);
+
+/* declared.c. ref_backward_declare: constants of a declaration. ref_backward_likely: those of
+ * random signs, whose products are exact. ref_backward_growth: G(k) of a sum of products. */
 void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *group);
+void ref_backward_likely(const struct ref_job *job, struct ref_backward_group *group);
 double ref_backward_growth(const struct ref_backward_group *group, double k);
 
 /* The longest chain of additions over n keys. */
@@ -117,8 +129,19 @@ double ref_backward_chain(const struct ref_backward_group *group, int64_t n);
 
 int ref_attention_backward_compute(const struct ref_job *job);
 
-/* derive.c: writes OUT and LSE, as the forward pass has them, and what depends on the mask:
- * GRAD_OUT of census, and the rows that see no key under poison. */
+/* count.c. ref_backward_sign: 1 or -1 that looks random, alike on every machine.
+ * ref_backward_code: 1 or -1 for each element of q, k and dO of census; `head` counts those
+ * of all batches. Its sums over rows i of a head stay small whichever they begin and end with: of
+ * 2, 4 or 32 rows, by column, the second half cancels the first; every fourth column is random.
+ * ref_backward_may_count: can the problem be one whose census is counted, with these numerics
+ * (NULL: with any)? */
+double ref_backward_sign(uint64_t n);
+double ref_backward_code(uint32_t role, int64_t head, int64_t i, int64_t c);
+bool ref_backward_may_count(const struct attn_problem *p, const struct attn_numerics *numerics);
+
+/* derive.c: writes OUT and LSE, as the forward pass has them, and what depends on the mask: the
+ * rows that see no key under poison. Census has its own: of n keys each has the weight of a power
+ * of two that is 1 / n or below, OUT is 0, and GRAD_OUT the inverse of the weight, with signs. */
 int ref_attention_backward_derive(const struct attn_problem *problem, const char *fill,
                                   int threads);
 

@@ -9,14 +9,14 @@
 #include "reference/parallel.h"
 #include "reference/sums.h"
 
-static struct ref_backward_lane *lane_take(const struct ref_backward_work *work)
+struct ref_backward_lane *ref_backward_take(const struct ref_backward_work *work)
 {
     for (int t = 0;; t = (t + 1) % work->job.threads)
         if (!atomic_flag_test_and_set(&work->job.scratch[t].busy))
             return &work->lanes[t];
 }
 
-static void lane_return(struct ref_backward_lane *lane)
+void ref_backward_return(struct ref_backward_lane *lane)
 {
     atomic_flag_clear(&lane->row.scratch->busy);
 }
@@ -34,22 +34,12 @@ static struct ref_backward_sum sum_of(const struct ref_backward_work *work,
                                      .start = lane->start};
 }
 
-/* A sum that is stored in a type with each of its tiles. */
-static void keep(struct ref_backward_sum *sum, const struct ref_backward_kept *in, double tiles)
-{
-    sum->growth += (1.0 + sum->growth) * expm1(tiles * log1p(2.0 * in->u));
-    sum->eta_kept = tiles * in->eta;
-    sum->largest = in->largest;
-}
-
 static void store_dq(const struct ref_backward_work *work, struct ref_backward_lane *lane,
                      int64_t entry)
 {
     const struct attn_problem *p = ref_backward_problem(work);
     const struct ref_values *dq = &work->job.result->output[REF_GRAD_Q];
     const struct ref_backward_row *row = &lane->row;
-    const struct ref_backward_declared *d = &work->group.declared;
-    const struct ref_arithmetic *a = &work->group.arithmetic;
     struct ref_backward_sum sum = sum_of(work, lane, p->scale);
 
     sum.n = row->n;
@@ -59,13 +49,10 @@ static void store_dq(const struct ref_backward_work *work, struct ref_backward_l
     sum.stored = row->t_dz;
     sum.rows = work->group.keys.k;
     sum.index = row->scratch->key;
-    sum.bins = d->ds_bins;
-    if (work->job.bounds) {
-        sum.growth = ref_backward_growth(
-            &work->group, ref_backward_chain(&work->group, row->n + row->more) + 3.0);
-        keep(&sum, &d->dq, a->tiles);
-    }
-    ref_backward_add(a, &sum, dq->value + entry * p->dq,
+    sum.bins = work->group.declared.ds_bins;
+    if (work->job.bounds)
+        ref_backward_over_keys(&work->group, row->n + row->more, &sum);
+    ref_backward_add(&work->group.arithmetic, &sum, dq->value + entry * p->dq,
                      work->job.bounds && dq->bound ? dq->bound + entry * p->dq : NULL);
 }
 
@@ -91,7 +78,7 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
 {
     const struct ref_backward_work *work = context;
     const int64_t sq = ref_backward_problem(work)->sq, heads = work->group.heads;
-    struct ref_backward_lane *lane = lane_take(work);
+    struct ref_backward_lane *lane = ref_backward_take(work);
 
     for (int64_t r = begin; r < end; r++) {
         const int64_t place = work->begin + r, entry = work->entry_of_row[place];
@@ -107,7 +94,7 @@ static void compute_rows(void *context, int64_t begin, int64_t end)
             store_dq(work, lane, entry);
         ref_backward_note(work, &lane->row, r);
     }
-    lane_return(lane);
+    ref_backward_return(lane);
 }
 
 /* ---- keys ---- */
@@ -133,20 +120,6 @@ static int64_t gather(const struct ref_backward_work *work, const struct ref_bac
     return n;
 }
 
-/* G of a sum over queries, with `more` operations besides. */
-static void grow_over_queries(const struct ref_backward_work *work, struct ref_backward_sum *sum,
-                              double more)
-{
-    const struct ref_backward_declared *d = &work->group.declared;
-    const double tiles = (double)work->group.heads * d->query_tiles;
-    const double chain = d->chain > 0.0 ? d->chain : (double)sum->n;
-
-    if (!work->job.bounds)
-        return;
-    sum->growth = ref_backward_growth(&work->group, chain + tiles + more);
-    keep(sum, &d->dkv, tiles);
-}
-
 static void store_key(const struct ref_backward_work *work, struct ref_backward_lane *lane,
                       int64_t column)
 {
@@ -168,7 +141,8 @@ static void store_key(const struct ref_backward_work *work, struct ref_backward_
     sum.stored = lane->list[2];
     sum.rows = work->group.q;
     sum.bins = d->ds_bins;
-    grow_over_queries(work, &sum, 3.0);
+    if (work->job.bounds)
+        ref_backward_over_queries(&work->group, 3.0, &sum);
     if (dk->value)
         ref_backward_add(&work->group.arithmetic, &sum, dk->value + entry * p->dk,
                          work->job.bounds && dk->bound ? dk->bound + entry * p->dk : NULL);
@@ -180,7 +154,8 @@ static void store_key(const struct ref_backward_work *work, struct ref_backward_
     sum.stored = lane->list[5];
     sum.rows = work->group.dout;
     sum.bins = work->group.arithmetic.bins;
-    grow_over_queries(work, &sum, 2.0);
+    if (work->job.bounds)
+        ref_backward_over_queries(&work->group, 2.0, &sum);
     if (dv->value)
         ref_backward_add(&work->group.arithmetic, &sum, dv->value + entry * p->dv,
                          work->job.bounds && dv->bound ? dv->bound + entry * p->dv : NULL);
@@ -189,11 +164,11 @@ static void store_key(const struct ref_backward_work *work, struct ref_backward_
 static void compute_keys(void *context, int64_t begin, int64_t end)
 {
     const struct ref_backward_work *work = context;
-    struct ref_backward_lane *lane = lane_take(work);
+    struct ref_backward_lane *lane = ref_backward_take(work);
 
     for (int64_t column = begin; column < end; column++)
         store_key(work, lane, column);
-    lane_return(lane);
+    ref_backward_return(lane);
 }
 
 /* ---- a group ---- */
@@ -282,13 +257,18 @@ static void sweep(struct ref_backward_work *work)
     }
 }
 
-static void compute_group(struct ref_backward_work *work, int64_t first_key, int64_t keys)
+static int compute_group(struct ref_backward_work *work, int64_t first_key, int64_t keys)
 {
     const struct ref_units *units = &work->job.request->units[REF_GRAD_K];
     const struct attn_problem *p = ref_backward_problem(work);
+    bool counted;
     int64_t most;
 
     load_group(work);
+    if (ref_backward_count(work, first_key, keys, &counted) != ATTN_OK)
+        return ATTN_OUT_OF_MEMORY;
+    if (counted)
+        return ATTN_OK;
     most = work->slots < REF_BACKWARD_CELLS ? REF_BACKWARD_CELLS / (work->slots + 1) : 1;
     work->again = false;
     for (int64_t done = 0; done < keys || done == 0; done += work->columns) {
@@ -305,6 +285,7 @@ static void compute_group(struct ref_backward_work *work, int64_t first_key, int
         if (keys == 0)
             break;
     }
+    return ATTN_OK;
 }
 
 /* Notes which rows of group n are asked for. Returns how many. */
@@ -326,7 +307,7 @@ int ref_attention_backward_compute(const struct ref_job *job)
     const struct attn_problem *p = job->operands.problem;
     const struct ref_units *units = job->request->units;
     struct ref_backward_work work;
-    const int status = ref_backward_begin(job, &work);
+    int status = ref_backward_begin(job, &work);
     const bool sums = work.bias || work.sinks || work.slopes;
 
     for (int64_t n = 0, row = 0, key = 0; status == ATTN_OK && n < p->b * p->hkv; n++) {
@@ -338,7 +319,7 @@ int ref_attention_backward_compute(const struct ref_job *job)
         work.group.g = n % p->hkv;
         work.all_rows = wanted || sums;
         if (rows > 0 || work.all_rows)
-            compute_group(&work, first, wanted ? keys : 0);
+            status = compute_group(&work, first, wanted ? keys : 0);
     }
     if (status == ATTN_OK)
         ref_backward_finish(&work);

@@ -83,6 +83,17 @@ void ref_backward_declare(const struct ref_job *job, struct ref_backward_group *
         d->ds_bins = (int)fmin(2.0 / d->u_ds, REF_BINS);
 }
 
+void ref_backward_likely(const struct ref_job *job, struct ref_backward_group *group)
+{
+    const struct attn_problem *p = job->operands.problem;
+
+    if (!job->bounds)
+        return;
+    ref_arithmetic_init(&group->arithmetic, p, job->request->numerics, REF_FILL_GENERIC,
+                        chains_of(p));
+    group->declared.u_factor = 0.0;
+}
+
 double ref_backward_growth(const struct ref_backward_group *group, double k)
 {
     const double g = ref_growth_partial(&group->arithmetic, ref_growth(&group->arithmetic, k));

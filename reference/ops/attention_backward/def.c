@@ -46,16 +46,7 @@ static const char *const fills[] = {"census",    "rounding",     "constant",    
 static const char *const crafted[] = {"spike",      "one_hot",  "two_hot",  "stair_up",
                                       "stair_down", "overflow", "negative", NULL};
 
-/* -1 or 1 that looks random, alike on every machine. */
-static double sign(int64_t n)
-{
-    uint64_t x = ((uint64_t)n + 1) * UINT64_C(0x9e3779b97f4a7c15);
-
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    return (x ^ x >> 31) & 1 ? -1 : 1;
-}
-
-/* census: v is 1 or -1 in turn, and so is dS, less their mean. */
+/* census: v is 1 or -1 in turn. */
 static double counted(int64_t j)
 {
     return j % 2 ? -1 : 1;
@@ -78,18 +69,19 @@ static bool is_left_out(const struct ref_drawn *x)
     return ref_drawn_under(x, "sparse_keys") && !is_kept(x, 0);
 }
 
-/* census: q and k have no column in common, so all scores are 0. What remains of a pair of query
- * and key is a sign in columns of dK, and one in columns of dQ. */
+/* census: q and k have no column in common, so all scores are 0. dS is the sign of dO, times v:
+ * what remains of a pair of query and key is a code in columns of dK, and one in columns of dQ. */
 static double product(const struct ref_drawn *x, double number)
 {
     const int64_t width = x->shape[3], c = x->index % width, row = x->index / width;
-    const int64_t j = row % x->shape[2];
+    const int64_t j = row % x->shape[2], head = row / x->shape[2];
 
     if (!ref_drawn_under(x, "census"))
         return x->role == ATTN_K && is_left_out(x) ? 0 : number;
     if ((c < (width + 1) / 2) != (x->role == ATTN_Q))
         return 0;
-    return sign(row * width + c) * (x->role == ATTN_K ? counted(j) : 1);
+    return ref_backward_code(x->role, head, j, c) *
+           (x->role == ATTN_K ? counted(j) : ref_backward_code(ATTN_GRAD_OUT, head, j, 0));
 }
 
 static double value(const struct ref_drawn *x, double number)
@@ -98,10 +90,10 @@ static double value(const struct ref_drawn *x, double number)
 
     return ref_drawn_under(x, "census")         ? (c == 0 ? counted(j) : 0)
            : ref_drawn_under(x, "rounding")     ? fabs(number)
-           : ref_drawn_under(x, "constant")     ? sign(c)
+           : ref_drawn_under(x, "constant")     ? ref_backward_sign((uint64_t)c)
            : ref_drawn_under(x, "cancel_delta") ? 1 + 0x1p-6 * number
            : ref_drawn_under(x, "tiny")         ? 1e-6 * number
-           : ref_drawn_under(x, "two_hot")      ? sign(x->index)
+           : ref_drawn_under(x, "two_hot")      ? ref_backward_sign((uint64_t)x->index)
            : is_left_out(x)                     ? 0
                                                 : number;
 }
@@ -114,7 +106,7 @@ static double gradient(const struct ref_drawn *x, double number)
            : ref_drawn_under(x, "big_grad")     ? 1e4 * number
            : ref_drawn_under(x, "tiny_grad")    ? 1e-6 * number
            : ref_drawn_under(x, "cancel_delta") ? 1
-           : ref_drawn_under(x, "two_hot")      ? sign(~x->index)
+           : ref_drawn_under(x, "two_hot")      ? ref_backward_sign(~(uint64_t)x->index)
                                                 : number;
 }
 
@@ -191,11 +183,26 @@ static double unit_cost(const struct attn_problem *p, int output)
     }
 }
 
-/* Rows without dO add nothing to a key, if lse has no gradient. Keys of 0 add nothing to dQ; they
- * are taken together if their scores are alike, and lse is the one that is given. The errors of a
- * delta of their own are alike without dropout. */
-static int whole(const struct attn_problem *p, const struct attn_numerics *numerics,
-                 const char *fill, double *cost)
+/* dO and OUT of census do not follow from each other. */
+static bool untied(const char *fill)
+{
+    return strcmp(fill, "census") == 0;
+}
+
+/* Does the problem have an output that follows this one? */
+static bool leads(const struct attn_problem *p, int output)
+{
+    return output == REF_GRAD_Q ? attn_tensor_find(p, ATTN_GRAD_Q) != NULL
+           : output == REF_GRAD_K
+               ? attn_tensor_find(p, ATTN_GRAD_K) || attn_tensor_find(p, ATTN_GRAD_V)
+               : false;
+}
+
+/* Census is counted. Rows without dO add nothing to a key, if lse has no gradient. Keys of 0 add
+ * nothing to dQ; they are taken together if their scores are alike, and lse is the one that is
+ * given. The errors of a delta of their own are alike without dropout. */
+static double whole(const struct attn_problem *p, const struct attn_numerics *numerics,
+                    const char *fill, int output)
 {
     const bool keys = strcmp(fill, "sparse_keys") == 0, grad = strcmp(fill, "sparse_grad") == 0;
     const bool given =
@@ -204,16 +211,20 @@ static int whole(const struct attn_problem *p, const struct attn_numerics *numer
     const double dk = (double)p->dk, dv = (double)p->dv;
     double kept; /* of the rows or keys of a head, those that cost anything */
 
-    if (!(keys && given && attn_tensor_find(p, ATTN_GRAD_Q) && !attn_tensor_find(p, ATTN_BIAS) &&
+    if (!leads(p, output))
+        return 0;
+    if (untied(fill))
+        return ref_backward_may_count(p, numerics)
+                   ? (rows_of(p) + (double)p->sk) * (20.0 * (dk + dv) + 500.0)
+                   : 0;
+    if (!(keys && given && output == REF_GRAD_Q && !attn_tensor_find(p, ATTN_BIAS) &&
           !attn_tensor_find(p, ATTN_ALIBI) && !attn_tensor_find(p, ATTN_MASK)) &&
-        !(grad && !attn_tensor_find(p, ATTN_GRAD_LSE) &&
-          (attn_tensor_find(p, ATTN_GRAD_K) || attn_tensor_find(p, ATTN_GRAD_V))))
-        return -1;
+        !(grad && output == REF_GRAD_K && !attn_tensor_find(p, ATTN_GRAD_LSE)))
+        return 0;
     kept = (SPARSE + 1) * (double)ref_count_allowed(p) / fmax(cells, 1.0);
-    *cost = keys ? rows_of(p) * kept * (8.0 * dk + 4.0 * dv + 200.0)
-                 : (double)(p->hq / p->hkv) * kept *
-                       (row_cost(p) + (double)p->sk * (10.0 * dk + 10.0 * dv + 200.0));
-    return keys ? REF_GRAD_Q : REF_GRAD_K;
+    return keys ? rows_of(p) * kept * (8.0 * dk + 4.0 * dv + 200.0)
+                : (double)(p->hq / p->hkv) * kept *
+                      (row_cost(p) + (double)p->sk * (10.0 * dk + 10.0 * dv + 200.0));
 }
 
 static uint32_t linear(const struct attn_problem *problem, const char **word)
@@ -241,6 +252,7 @@ const struct ref_op ref_op_attention_backward = {
     .fills = fills,
     .crafted = crafted,
     .derive = ref_attention_backward_derive,
+    .untied = untied,
     .cells = ref_count_allowed,
     .flops = flops,
     .unit_cost = unit_cost,

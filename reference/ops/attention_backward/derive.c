@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* derive.c - the inputs that follow from others: OUT and LSE by the reference of the forward pass,
- * rounded to their types, so that every backend gets the same ones. */
+ * rounded to their types, so that every backend gets the same ones. Those of census need no
+ * forward pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,14 +40,6 @@ static double nan_of(const void *context, int64_t c)
     return NAN;
 }
 
-/* census: as many as the row has keys, with signs by column, so that p dP is v. */
-static double count_of(const void *context, int64_t c)
-{
-    const int64_t *keys = context;
-
-    return (double)(c % 3 == 1 ? -*keys : *keys);
-}
-
 /* The forward problem of the same operands. */
 static void go_forward(const struct attn_problem *problem, struct attn_problem *forward,
                        struct attn_tensor tensors[TENSORS])
@@ -67,13 +60,11 @@ static void write_all(const struct attn_problem *p, const char *fill,
 {
     const struct attn_tensor *out = attn_tensor_find(p, ATTN_OUT);
     const struct attn_tensor *lse = attn_tensor_find(p, ATTN_LSE);
-    const bool census = strcmp(fill, "census") == 0, poison = strcmp(fill, "poison") == 0;
+    const bool poison = strcmp(fill, "poison") == 0;
 
     for (int64_t row = 0; row < p->b * p->hq * p->sq; row++) {
         write_row(out, row, p, of_array, result->output[0].value + row * p->dv);
         write_row(lse, row, p, of_array, result->output[1].value + row);
-        if (census)
-            write_row(attn_tensor_find(p, ATTN_GRAD_OUT), row, p, count_of, &result->allowed[row]);
         if (!poison || result->allowed[row] > 0)
             continue;
         write_row(attn_tensor_find(p, ATTN_Q), row, p, nan_of, NULL);
@@ -82,7 +73,7 @@ static void write_all(const struct attn_problem *p, const char *fill,
     }
 }
 
-int ref_attention_backward_derive(const struct attn_problem *problem, const char *fill, int threads)
+static int follow(const struct attn_problem *problem, const char *fill, int threads)
 {
     const int64_t rows = problem->b * problem->hq * problem->sq;
     struct attn_problem forward;
@@ -104,4 +95,56 @@ int ref_attention_backward_derive(const struct attn_problem *problem, const char
     free(result.output[1].value);
     free(result.allowed);
     return status;
+}
+
+/* ---- census ---- */
+
+/* A row of census: each weight is 2^-exponent. */
+struct row {
+    int64_t head, i; /* head of all batches */
+    double size;     /* of dO: 2^exponent; 0: the row has no keys */
+};
+
+static double code_of(const void *context, int64_t c)
+{
+    const struct row *row = context;
+
+    return row->size * ref_backward_code(ATTN_GRAD_OUT, row->head, row->i, c);
+}
+
+static double zero_of(const void *context, int64_t c)
+{
+    (void)context, (void)c;
+    return 0.0;
+}
+
+static void write_census(const struct attn_problem *p)
+{
+    struct ref_operands operands;
+    const struct attn_tensor *sink;
+
+    ref_operands_init(&operands, p);
+    sink = operands.by_role[ATTN_SINK];
+    for (int64_t n = 0; n < p->b * p->hq * p->sq; n++) {
+        struct row row = {.head = n / p->sq, .i = n % p->sq};
+        const int64_t h = row.head % p->hq;
+        const int64_t keys = ref_count_row(&operands, row.head / p->hq, h, row.i);
+        const double exponent = ceil(log2((double)(keys > 0 ? keys : 1)));
+        double lse = exponent * M_LN2;
+        if (keys > 0)
+            row.size = exp2(exponent);
+        else
+            lse = sink ? ref_load(sink, &h) : -INFINITY;
+        write_row(operands.by_role[ATTN_OUT], n, p, zero_of, NULL);
+        write_row(operands.by_role[ATTN_LSE], n, p, of_array, &lse);
+        write_row(operands.by_role[ATTN_GRAD_OUT], n, p, code_of, &row);
+    }
+}
+
+int ref_attention_backward_derive(const struct attn_problem *problem, const char *fill, int threads)
+{
+    if (strcmp(fill, "census") != 0)
+        return follow(problem, fill, threads);
+    write_census(problem);
+    return ATTN_OK;
 }

@@ -73,10 +73,8 @@ static void add_parts(const struct ref_backward_sum *x, double *size)
     }
 }
 
-/* The bound of one column from its sums: `off` of errors and stores, `size` of all magnitudes,
- * `rows` of the magnitudes of rows alone. */
-static double bound_of(const struct ref_arithmetic *a, const struct ref_backward_sum *x,
-                       double value, double off, double size, double rows)
+double ref_backward_bound(const struct ref_arithmetic *a, const struct ref_backward_sum *x,
+                          double value, double off, double size, double rows)
 {
     const double factor = fabs(x->factor), most = size * (1.0 + x->growth);
     double lost = (2.0 * (double)x->n + 2.0 + rows) * fmax(1.0, factor) * a->omega;
@@ -93,6 +91,32 @@ static double bound_of(const struct ref_arithmetic *a, const struct ref_backward
         return INFINITY;
     return ref_bound_final(a, x->dtype, value,
                            factor * (off + x->growth * size) * (1.0 + x->u_part) + lost);
+}
+
+/* A sum that is stored in a type with each of its tiles. */
+static void keep(struct ref_backward_sum *sum, const struct ref_backward_kept *in, double tiles)
+{
+    sum->growth += (1.0 + sum->growth) * expm1(tiles * log1p(2.0 * in->u));
+    sum->eta_kept = tiles * in->eta;
+    sum->largest = in->largest;
+}
+
+void ref_backward_over_keys(const struct ref_backward_group *group, int64_t keys,
+                            struct ref_backward_sum *sum)
+{
+    sum->growth = ref_backward_growth(group, ref_backward_chain(group, keys) + 3.0);
+    keep(sum, &group->declared.dq, group->arithmetic.tiles);
+}
+
+void ref_backward_over_queries(const struct ref_backward_group *group, double more,
+                               struct ref_backward_sum *sum)
+{
+    const struct ref_backward_declared *d = &group->declared;
+    const double tiles = (double)group->heads * d->query_tiles;
+    const double chain = d->chain > 0.0 ? d->chain : (double)sum->n;
+
+    sum->growth = ref_backward_growth(group, chain + tiles + more);
+    keep(sum, &d->dkv, tiles);
 }
 
 void ref_backward_add(const struct ref_arithmetic *a, const struct ref_backward_sum *x,
@@ -121,6 +145,7 @@ void ref_backward_add(const struct ref_arithmetic *a, const struct ref_backward_
     for (int64_t c = 0; c < x->width; c++) {
         value[c] *= x->factor;
         if (bound)
-            bound[c] = bound_of(a, x, value[c], known ? off[c] : REF_UNKNOWN, size[c], rows[c]);
+            bound[c] =
+                ref_backward_bound(a, x, value[c], known ? off[c] : REF_UNKNOWN, size[c], rows[c]);
     }
 }

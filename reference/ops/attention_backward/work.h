@@ -76,4 +76,14 @@ void ref_backward_note(const struct ref_backward_work *work, const struct ref_ba
 void ref_backward_gather(const struct ref_backward_work *work, int64_t count);
 void ref_backward_finish(const struct ref_backward_work *work);
 
+/* compute.c: arrays that no other thread has at the time, and their return. */
+struct ref_backward_lane *ref_backward_take(const struct ref_backward_work *work);
+void ref_backward_return(struct ref_backward_lane *lane);
+
+/* count.c: dQ, dK and dV of the group at work, if its operands are those of census and `given`.
+ * *counted says whether. `first_key` and `keys` are entries of the request. ATTN_OK or
+ * ATTN_OUT_OF_MEMORY. */
+int ref_backward_count(struct ref_backward_work *work, int64_t first_key, int64_t keys,
+                       bool *counted);
+
 #endif
