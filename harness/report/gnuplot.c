@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,14 +58,33 @@ static void make_room(const char *folder, const char *name)
     }
 }
 
+/* As a command of gnuplot: in single quotes only these themselves are special, and at the start a
+ * tilde. Returns false if there is no room. */
+static bool say_folder(const char *folder, char *text, size_t size)
+{
+    size_t n = (size_t)snprintf(text, size, "cd '%s", *folder == '/' ? "" : "./");
+    for (; *folder && n + 4 < size; folder++) {
+        if (*folder == '\'')
+            text[n++] = '\'';
+        text[n++] = *folder;
+    }
+    snprintf(text + n, size - n, "'");
+    return !*folder;
+}
+
 int attn_gnuplot_run(const char *folder, const char *name, const char *script, double limit_s)
 {
-    char definitions[80], log[80];
+    char definitions[80], log[4608], arg_folder[9216];
     snprintf(definitions, sizeof definitions, "%s.def.gp", name);
-    snprintf(log, sizeof log, "%s.log", name);
-    char arg_program[] = "gnuplot", arg_default[] = "-d", arg_script[32];
+    if (snprintf(log, sizeof log, "%s/%s.log", folder, name) >= (int)sizeof log ||
+        !say_folder(folder, arg_folder, sizeof arg_folder)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    char arg_program[] = "gnuplot", arg_default[] = "-d", arg_command[] = "-e", arg_script[32];
     snprintf(arg_script, sizeof arg_script, "%s", script);
-    char *const argv[] = {arg_program, arg_default, definitions, arg_script, NULL};
+    char *const argv[] = {arg_program, arg_default, arg_command, arg_folder,
+                          definitions, arg_script,  NULL};
     make_room(folder, name);
     posix_spawn_file_actions_t actions;
     pid_t child;
@@ -73,9 +93,8 @@ int attn_gnuplot_run(const char *folder, const char *name, const char *script, d
         errno = status;
         return -1;
     }
-    /* One that found no memory is missing, and the log lies in another folder. */
-    if ((status = posix_spawn_file_actions_addchdir_np(&actions, folder)) == 0 &&
-        (status = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
+    /* One that found no memory is missing. */
+    if ((status = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)) == 0 &&
         (status = posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC,
                                                    0644)) == 0 &&
         (status = posix_spawn_file_actions_adddup2(&actions, 1, 2)) == 0)

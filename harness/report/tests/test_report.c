@@ -162,7 +162,7 @@ static void names_of_files(void **state)
 static void a_gnuplot_that_hangs(void **state)
 {
     (void)state;
-    static const char program[] = "#!/bin/sh\necho $$ > pid\nexec sleep 600\n";
+    static const char program[] = "#!/bin/sh\necho $$ > ${0%/*}/pid\nexec sleep 600\n";
     char path[128], search[4200], why[256], *old = strdup(getenv("PATH"));
     size_t length;
     snprintf(path, sizeof path, "%s/gnuplot", folder);
@@ -182,6 +182,30 @@ static void a_gnuplot_that_hangs(void **state)
     assert_int_equal(kill((pid_t)strtol(text, NULL, 10), 0), -1);
     assert_int_equal(errno, ESRCH);
     free(text);
+}
+
+/* The folder is named in a command of gnuplot. */
+static void folders_with_hostile_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"~", "it's '", "'.'", "a\n\"b\" `c` $d \\"};
+    char here[4096], path[128], why[256];
+    size_t length;
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        assert_int_equal(mkdir(names[n], 0755), 0);
+        snprintf(path, sizeof path, "%s/x.def.gp", names[n]);
+        assert_int_equal(attn_file_write(path, "y = 1\n", 6, why, sizeof why), 0);
+        snprintf(path, sizeof path, "%s/y.gp", names[n]);
+        assert_int_equal(attn_file_write(path, "print y + 1\n", 12, why, sizeof why), 0);
+        assert_int_equal(attn_gnuplot_run(names[n], "x", "y.gp", ATTN_GNUPLOT_LIMIT_S), 0);
+        snprintf(path, sizeof path, "%s/x.log", names[n]);
+        char *text = attn_file_read(path, &length, why, sizeof why);
+        assert_string_equal(text, "2\n");
+        free(text);
+    }
+    assert_int_equal(chdir(here), 0);
 }
 
 static void a_gnuplot_that_crashes(void **state)
@@ -346,6 +370,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(names_of_files, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_whole_report, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_gnuplot_that_hangs, folder_setup, folder_teardown),
+        cmocka_unit_test_setup_teardown(folders_with_hostile_names, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(a_gnuplot_that_crashes, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(one_result, folder_setup, folder_teardown),
         cmocka_unit_test_setup_teardown(nothing_timed, folder_setup, folder_teardown),
