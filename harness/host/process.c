@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/newer.h"
+
 /* What attn_process_forward signals: -group, or a foreground worker's pid; 0: free. */
 #define LIVE_MAX 512
 static _Atomic pid_t live[LIVE_MAX];
@@ -128,7 +130,7 @@ static int child_files(posix_spawn_file_actions_t *actions, const struct attn_wo
                        : posix_spawn_file_actions_addopen(actions, fd, "/dev/null", O_WRONLY, 0);
     }
     bad |= posix_spawn_file_actions_adddup2(actions, socket, ATTN_PROTOCOL_FD);
-    bad |= posix_spawn_file_actions_addclosefrom_np(actions, ATTN_PROTOCOL_FD + 1);
+    bad |= attn_add_close_from(actions, ATTN_PROTOCOL_FD + 1);
     return bad;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "case/text.h"
+#include "host/newer.h"
 #include "reference/dtype.h"
 
 struct attn_outcome attn_outcome_make(enum attn_status status, const char *format, ...)
@@ -25,7 +26,7 @@ struct attn_outcome attn_outcome_make(enum attn_status status, const char *forma
 
 static const char *signal_name(int sig, char *text, size_t size)
 {
-    const char *name = sig > 0 && sig < NSIG ? sigabbrev_np(sig) : NULL;
+    const char *name = attn_signal_abbreviation(sig);
     if (name)
         snprintf(text, size, "SIG%s", name);
     else

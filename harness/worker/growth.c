@@ -4,12 +4,12 @@
  * Libraries keep things for the process: pools, caches, the garbage of an interpreter. These come
  * to an end, or come and go. So memory is read after each tenth of the work. Only growth in every
  * one of the last eight tenths is a leak, and only if the same work shows it three times over. */
-#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "host/newer.h"
 #include "worker/clocks.h"
 #include "worker/growth.h"
 #include "worker/serve.h"
@@ -27,8 +27,7 @@ enum { HEAP, MAPPED, MEMORIES };
 
 static void read_memory(int64_t bytes[MEMORIES])
 {
-    const struct mallinfo2 info = mallinfo2();
-    bytes[HEAP] = (int64_t)(info.uordblks + info.hblkhd);
+    bytes[HEAP] = attn_allocated();
     bytes[MAPPED] = (int64_t)attn_mapped_now();
 }
 
@@ -118,7 +117,7 @@ void attn_growth_find(struct attn_setup *setup, const struct attn_message_reques
 {
     struct use use = {.setup = setup, .request = request, .guarded = guarded};
 #ifdef __SANITIZE_ADDRESS__
-    return; /* its allocator keeps what was freed, and mallinfo2 knows nothing of it */
+    return; /* its allocator keeps what was freed, and attn_allocated knows nothing of it */
 #endif
     grow(make_plan, &use, "plan", PLANS_MOST, request->min_time, reply);
     if (reply->status != ATTN_PASS)
