@@ -38,7 +38,9 @@ foreach(pair backends/README.md:${CMAKE_INSTALL_DOCDIR} reference/BOUND.md:${CMA
 endforeach()
 if(ATTNBENCH_WHEEL)
     # Of the libraries that a wheel has inside, as Debian ships their licences.
-    foreach(package libjansson-dev libmd-dev zlib1g-dev libsqlite3-dev libbenchmark-dev libopenblas-dev)
+    file(GLOB libstdcxx RELATIVE /usr/share/doc /usr/share/doc/libstdc++-*-dev)
+    foreach(package libjansson-dev libmd-dev zlib1g-dev libsqlite3-dev libbenchmark-dev libopenblas-dev
+                    libc6-dev ${libstdcxx})
         install(FILES /usr/share/doc/${package}/copyright COMPONENT attnbench OPTIONAL
                 DESTINATION ${CMAKE_INSTALL_DOCDIR}/licenses RENAME ${package})
     endforeach()

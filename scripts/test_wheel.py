@@ -79,13 +79,28 @@ class Wheel(unittest.TestCase):
         return self.run_python(self.venv + "/bin/attnbench", *words, **more)
 
     def test_what_the_file_is(self):
-        self.assertRegex(os.path.basename(self.wheel), r"^attnbench-[0-9.]+-py3-none-manylinux_2_\d+_x86_64")
+        self.assertRegex(os.path.basename(self.wheel), r"^attnbench-[0-9.]+-py3-none-manylinux_2_28_x86_64\.whl$")
         self.assertLess(os.path.getsize(self.wheel), 15e6)
         self.assertIn("No broken requirements", self.check)
         for file in ("py.typed", "lib/attnbench/attnbench-worker.dso", "share/attnbench/cases/smoke.cases",
                      "share/attnbench/reports/throughput.gp", "include/attnbench/backend.h",
-                     "share/doc/attnbench/licenses/libopenblas-dev"):
+                     "share/doc/attnbench/licenses/libopenblas-dev", "share/doc/attnbench/licenses/libc6-dev"):
             self.assertTrue(os.path.isfile(os.path.join(self.package, file)), file)
+
+    def test_nothing_newer_than_glibc_2_28_is_asked_for(self):
+        """As ELF has it, whatever the name says; and no C++ library, of which a process may have another."""
+        read = 0
+        for root, _, files in os.walk(self.package):
+            for path in (os.path.join(root, name) for name in files):
+                with open(path, "rb") as file:
+                    if file.read(4) != b"\x7fELF":
+                        continue
+                said = subprocess.check_output(["readelf", "-dVW", path], text=True)
+                newest = max(tuple(map(int, v.split("."))) for v in re.findall(r"GLIBC_([0-9.]+)", said))
+                self.assertLessEqual(newest, (2, 28), path)
+                self.assertNotIn("libstdc++", said, path)
+                read += 1
+        self.assertGreater(read, 8)
 
     def test_no_file_knows_where_it_was_built(self):
         for root, _, files in os.walk(self.package):
