@@ -84,8 +84,9 @@ static bool is_row(const struct ref_backward_work *work, int64_t place)
     if (!isfinite(size) || (size != 0.0 && frexp(size, &exponent) != 0.5))
         return false;
     for (int64_t c = 0; c < p->dv; c++)
-        if (fabs(dout[c]) != size || ref_load(work->job.operands.by_role[ATTN_OUT],
-                                              (const int64_t[]){group->b, h, place % p->sq, c}))
+        if (fabs(dout[c]) != size ||
+            ref_load(work->job.operands.by_role[ATTN_OUT],
+                     (const int64_t[]){group->b, h, place % p->sq, c}) != 0.0)
             return false;
     return true;
 }
