@@ -57,7 +57,7 @@ static void counting_is_computing(void **unused)
     static struct answers counted;
     double sharper[4] = {0};
     (void)unused;
-    for (uint64_t seed = 0; seed < 120; seed++) {
+    for (uint64_t seed = 0; seed < 48; seed++) {
         const struct made_spec spec = {.features = masks[seed % MASKS],
                                        .dtype = types[seed % 4],
                                        .b = 2,
@@ -93,7 +93,7 @@ static void counting_is_computing(void **unused)
             }
         made_free(&m);
     }
-    assert_true(sharper[1] > 1000 && sharper[2] > 1000); /* where dS and p are stored in less */
+    assert_true(sharper[1] > 100 && sharper[2] > 100); /* where dS and p are stored in less */
 }
 
 /* The largest error of the kernel over its bound. */
@@ -115,15 +115,15 @@ static void right_kernels_stay_within(void **unused)
     (void)unused;
     for (int type = 0; type < 3; type++) {
         double most = 0;
-        for (uint64_t seed = 0; seed < 72; seed++) {
-            const bool large = seed % 24 == 23;
+        for (uint64_t seed = 0; seed < 24; seed++) {
+            const bool large = seed % 12 == 11;
             const struct made_spec spec = {.features = masks[seed % MASKS],
                                            .dtype = types[type],
                                            .b = 1,
                                            .hq = 4,
                                            .hkv = seed % 3 == 0 ? 4 : (int64_t)(seed % 3),
-                                           .sq = large ? 400 : 33 + (int64_t)(seed * 7 % 59),
-                                           .sk = large ? 430 : 30 + (int64_t)(seed * 11 % 61),
+                                           .sq = large ? 240 : 33 + (int64_t)(seed * 7 % 59),
+                                           .sk = large ? 270 : 30 + (int64_t)(seed * 11 % 61),
                                            .dk = 12,
                                            .dv = 5,
                                            .seed = 3 * seed};
@@ -156,7 +156,7 @@ static void lost_pairs_do_not(void **unused)
                                            .dtype = types[type],
                                            .hq = 4,
                                            .hkv = n % 2 ? 1 : 4,
-                                           .sq = 320,
+                                           .sq = 160,
                                            .dk = 16,
                                            .seed = 9};
             const struct kernel_style style = {
