@@ -261,8 +261,8 @@ static void legends(void **state)
                                          "plots/latency_S_causal.def.gp",
                                          "plots/memory_S_causal.def.gp"};
     static const char *const says[] = {
-        "'No bar: untimed, verified only; n/a, not supported; budget, no time for it. No bar at "
-        "any size: naive (untimed, budget)'",
+        ("'No bar: untimed, verified only; n/a, not supported; budget, no time for it. No bar at "
+         "any size: naive (untimed, budget)'"),
         "'No time at any size: naive (untimed, budget)'",
         "'No peak at any size: naive (untimed, budget)'"};
     struct attn_run_data run = synthetic_run((struct synthetic){.seed = 1});
