@@ -70,8 +70,8 @@ struct attn_tensor *made_tensor(struct made *m, uint32_t role)
     abort();
 }
 
-static struct attn_tensor *add(struct made *m, uint32_t role, uint32_t dtype, uint32_t rank,
-                               const int64_t *shape)
+struct attn_tensor *made_add(struct made *m, uint32_t role, uint32_t dtype, uint32_t rank,
+                             const int64_t *shape)
 {
     struct attn_tensor *t = &m->tensors[m->problem.n_tensors++];
     int64_t stride = 1;
@@ -116,10 +116,10 @@ static void add_attention(struct made *m, double spread)
     const struct attn_problem *p = &m->problem;
     uint32_t type = p->dtype;
 
-    fill_normal(m, add(m, ATTN_Q, type, SHAPE(p->b, p->hq, p->sq, p->dq)), spread);
-    fill_normal(m, add(m, ATTN_K, type, SHAPE(p->b, p->hkv, p->sk, p->dk)), spread);
-    fill_normal(m, add(m, ATTN_V, type, SHAPE(p->b, p->hkv, p->sk, p->dv)), spread);
-    add(m, ATTN_OUT, type, SHAPE(p->b, p->hq, p->sq, p->dv));
+    fill_normal(m, made_add(m, ATTN_Q, type, SHAPE(p->b, p->hq, p->sq, p->dq)), spread);
+    fill_normal(m, made_add(m, ATTN_K, type, SHAPE(p->b, p->hkv, p->sk, p->dk)), spread);
+    fill_normal(m, made_add(m, ATTN_V, type, SHAPE(p->b, p->hkv, p->sk, p->dv)), spread);
+    made_add(m, ATTN_OUT, type, SHAPE(p->b, p->hq, p->sq, p->dv));
 }
 
 static void add_mha(struct made *m, double spread, int features)
@@ -131,26 +131,26 @@ static void add_mha(struct made *m, double spread, int features)
     int64_t eo = features & (MADE_NO_WO | MADE_RESIDUAL) ? e : e + 3;
     double shrink = spread / sqrt((double)e);
 
-    fill_normal(m, add(m, ATTN_X_Q, type, SHAPE(p->b, p->sq, e)), spread);
+    fill_normal(m, made_add(m, ATTN_X_Q, type, SHAPE(p->b, p->sq, e)), spread);
     if (features & MADE_CROSS) {
-        fill_normal(m, add(m, ATTN_X_K, type, SHAPE(p->b, p->sk, ek)), spread);
-        fill_normal(m, add(m, ATTN_X_V, type, SHAPE(p->b, p->sk, ev)), spread);
+        fill_normal(m, made_add(m, ATTN_X_K, type, SHAPE(p->b, p->sk, ek)), spread);
+        fill_normal(m, made_add(m, ATTN_X_V, type, SHAPE(p->b, p->sk, ev)), spread);
     }
-    fill_normal(m, add(m, ATTN_W_Q, type, SHAPE(p->hq * p->dq, e)), shrink);
-    fill_normal(m, add(m, ATTN_W_K, type, SHAPE(p->hkv * p->dk, ek)), shrink);
-    fill_normal(m, add(m, ATTN_W_V, type, SHAPE(p->hkv * p->dv, ev)), shrink);
+    fill_normal(m, made_add(m, ATTN_W_Q, type, SHAPE(p->hq * p->dq, e)), shrink);
+    fill_normal(m, made_add(m, ATTN_W_K, type, SHAPE(p->hkv * p->dk, ek)), shrink);
+    fill_normal(m, made_add(m, ATTN_W_V, type, SHAPE(p->hkv * p->dv, ev)), shrink);
     if (!(features & MADE_NO_WO))
-        fill_normal(m, add(m, ATTN_W_O, type, SHAPE(eo, p->hq * p->dv)), shrink);
+        fill_normal(m, made_add(m, ATTN_W_O, type, SHAPE(eo, p->hq * p->dv)), shrink);
     if (features & MADE_PROJ_BIAS) {
-        fill_normal(m, add(m, ATTN_B_Q, type, SHAPE(p->hq * p->dq)), spread);
-        fill_normal(m, add(m, ATTN_B_K, type, SHAPE(p->hkv * p->dk)), spread);
-        fill_normal(m, add(m, ATTN_B_V, type, SHAPE(p->hkv * p->dv)), spread);
+        fill_normal(m, made_add(m, ATTN_B_Q, type, SHAPE(p->hq * p->dq)), spread);
+        fill_normal(m, made_add(m, ATTN_B_K, type, SHAPE(p->hkv * p->dk)), spread);
+        fill_normal(m, made_add(m, ATTN_B_V, type, SHAPE(p->hkv * p->dv)), spread);
         if (!(features & MADE_NO_WO))
-            fill_normal(m, add(m, ATTN_B_O, type, SHAPE(eo)), spread);
+            fill_normal(m, made_add(m, ATTN_B_O, type, SHAPE(eo)), spread);
     }
     if (features & MADE_HEAD_MASK)
-        fill_bool(m, add(m, ATTN_HEAD_MASK, ATTN_BOOL, SHAPE(p->hq)), 0.5);
-    add(m, ATTN_OUT, type, SHAPE(p->b, p->sq, eo));
+        fill_bool(m, made_add(m, ATTN_HEAD_MASK, ATTN_BOOL, SHAPE(p->hq)), 0.5);
+    made_add(m, ATTN_OUT, type, SHAPE(p->b, p->sq, eo));
 }
 
 static void add_positions(struct made *m, const struct made_spec *s)
@@ -158,11 +158,11 @@ static void add_positions(struct made *m, const struct made_spec *s)
     const struct attn_problem *p = &m->problem;
     const int64_t rows = 2 * (s->span ? s->span : 3);
 
-    fill_normal(m, add(m, ATTN_SCORE_KR, p->dtype, SHAPE(p->hq, rows, p->dk)), 0.5);
-    fill_normal(m, add(m, ATTN_SCORE_QR, p->dtype, SHAPE(p->hq, rows, p->dk)), 0.5);
+    fill_normal(m, made_add(m, ATTN_SCORE_KR, p->dtype, SHAPE(p->hq, rows, p->dk)), 0.5);
+    fill_normal(m, made_add(m, ATTN_SCORE_QR, p->dtype, SHAPE(p->hq, rows, p->dk)), 0.5);
     if (!(s->features & MADE_REL_POS))
         return;
-    struct attn_tensor *table = add(m, ATTN_REL_POS, ATTN_I32, SHAPE(p->sq + p->sk - 1));
+    struct attn_tensor *table = made_add(m, ATTN_REL_POS, ATTN_I32, SHAPE(p->sq + p->sk - 1));
     for (int64_t d = 0; d < made_count(table); d++)
         made_set(table, d, floor(made_uniform(&m->state) * (double)rows));
 }
@@ -173,15 +173,15 @@ static void add_scoring(struct made *m, const struct made_spec *s)
     uint32_t type = p->dtype;
 
     if (p->score == ATTN_SCORE_BILINEAR)
-        fill_normal(m, add(m, ATTN_SCORE_M, type, SHAPE(p->hq, p->dq, p->dk)),
+        fill_normal(m, made_add(m, ATTN_SCORE_M, type, SHAPE(p->hq, p->dq, p->dk)),
                     1.0 / sqrt((double)p->dk));
     if (p->score == ATTN_SCORE_DISENTANGLED)
         add_positions(m, s);
     if (p->score != ATTN_SCORE_ADDITIVE)
         return;
-    fill_normal(m, add(m, ATTN_SCORE_WQ, type, SHAPE(p->hq, p->dh, p->dq)), 0.5);
-    fill_normal(m, add(m, ATTN_SCORE_WK, type, SHAPE(p->hq, p->dh, p->dk)), 0.5);
-    fill_normal(m, add(m, ATTN_SCORE_WV, type, SHAPE(p->hq, p->dh)), 1.0);
+    fill_normal(m, made_add(m, ATTN_SCORE_WQ, type, SHAPE(p->hq, p->dh, p->dq)), 0.5);
+    fill_normal(m, made_add(m, ATTN_SCORE_WK, type, SHAPE(p->hq, p->dh, p->dk)), 0.5);
+    fill_normal(m, made_add(m, ATTN_SCORE_WV, type, SHAPE(p->hq, p->dh)), 1.0);
 }
 
 static void add_features(struct made *m, int features)
@@ -191,21 +191,21 @@ static void add_features(struct made *m, int features)
     const int64_t cells[] = {p->b, p->hq, p->sq, p->sk};
 
     if (features & MADE_MASK)
-        fill_bool(m, add(m, ATTN_MASK, ATTN_BOOL, 4, cells), 0.6);
+        fill_bool(m, made_add(m, ATTN_MASK, ATTN_BOOL, 4, cells), 0.6);
     if (features & MADE_BIAS)
-        fill_normal(m, add(m, ATTN_BIAS, p->dtype, 4, cells), 1.0);
+        fill_normal(m, made_add(m, ATTN_BIAS, p->dtype, 4, cells), 1.0);
     if (features & MADE_LEN)
-        fill_len(m, add(m, ATTN_LEN, ATTN_I32, SHAPE(p->b)));
+        fill_len(m, made_add(m, ATTN_LEN, ATTN_I32, SHAPE(p->b)));
     if (features & MADE_LEN2D)
-        fill_len(m, add(m, ATTN_LEN, ATTN_I32, SHAPE(p->b, p->sq)));
+        fill_len(m, made_add(m, ATTN_LEN, ATTN_I32, SHAPE(p->b, p->sq)));
     if (features & MADE_ALIBI)
-        fill_normal(m, add(m, ATTN_ALIBI, wide, SHAPE(p->hq)), 0.3);
+        fill_normal(m, made_add(m, ATTN_ALIBI, wide, SHAPE(p->hq)), 0.3);
     if (features & MADE_SINK)
-        fill_normal(m, add(m, ATTN_SINK, wide, SHAPE(p->hq)), 1.0);
+        fill_normal(m, made_add(m, ATTN_SINK, wide, SHAPE(p->hq)), 1.0);
     if (features & MADE_KEEP)
-        fill_bool(m, add(m, ATTN_KEEP, ATTN_BOOL, 4, cells), 0.7);
+        fill_bool(m, made_add(m, ATTN_KEEP, ATTN_BOOL, 4, cells), 0.7);
     if (features & MADE_GATE)
-        fill_normal(m, add(m, ATTN_GATE, p->dtype, SHAPE(p->b, p->hq, p->sq, p->dv)), 1.0);
+        fill_normal(m, made_add(m, ATTN_GATE, p->dtype, SHAPE(p->b, p->hq, p->sq, p->dv)), 1.0);
 }
 
 static void add_global(struct made *m, double spread, int features)
@@ -214,16 +214,16 @@ static void add_global(struct made *m, double spread, int features)
     uint32_t type = p->dtype;
 
     if (features & MADE_GLOBAL)
-        fill_bool(m, add(m, ATTN_GLOBAL, ATTN_BOOL, SHAPE(p->b, p->sk)), 0.2);
+        fill_bool(m, made_add(m, ATTN_GLOBAL, ATTN_BOOL, SHAPE(p->b, p->sk)), 0.2);
     if (features & MADE_DILATION) {
-        struct attn_tensor *dilation = add(m, ATTN_DILATION, ATTN_I32, SHAPE(p->hq));
+        struct attn_tensor *dilation = made_add(m, ATTN_DILATION, ATTN_I32, SHAPE(p->hq));
         for (int64_t h = 0; h < p->hq; h++)
             made_set(dilation, h, 1.0 + floor(4.0 * made_uniform(&m->state)));
     }
     if (features & MADE_PROJECTED) {
-        fill_normal(m, add(m, ATTN_Q_GLOBAL, type, SHAPE(p->b, p->hq, p->sq, p->dq)), spread);
-        fill_normal(m, add(m, ATTN_K_GLOBAL, type, SHAPE(p->b, p->hkv, p->sk, p->dk)), spread);
-        fill_normal(m, add(m, ATTN_V_GLOBAL, type, SHAPE(p->b, p->hkv, p->sk, p->dv)), spread);
+        fill_normal(m, made_add(m, ATTN_Q_GLOBAL, type, SHAPE(p->b, p->hq, p->sq, p->dq)), spread);
+        fill_normal(m, made_add(m, ATTN_K_GLOBAL, type, SHAPE(p->b, p->hkv, p->sk, p->dk)), spread);
+        fill_normal(m, made_add(m, ATTN_V_GLOBAL, type, SHAPE(p->b, p->hkv, p->sk, p->dv)), spread);
     }
 }
 

@@ -59,6 +59,10 @@ struct made {
 void made_create(struct made *m, const struct made_spec *spec);
 void made_free(struct made *m);
 
+/* Another tensor, dense and of zeros. */
+struct attn_tensor *made_add(struct made *m, uint32_t role, uint32_t dtype, uint32_t rank,
+                             const int64_t *shape);
+
 /* The tensor of a role, which must exist. */
 struct attn_tensor *made_tensor(struct made *m, uint32_t role);
 

@@ -15,22 +15,6 @@ const uint32_t gradient_sources[GRADIENTS] = {ATTN_Q,    ATTN_K,    ATTN_V,
 struct answers answers;
 struct kernel_gradients kernel;
 
-struct attn_tensor *gradients_add(struct made *m, uint32_t role, uint32_t dtype, uint32_t rank,
-                                  const int64_t *shape)
-{
-    struct attn_tensor *t = &m->tensors[m->problem.n_tensors++];
-    int64_t stride = 1;
-
-    *t = (struct attn_tensor){.role = role, .dtype = dtype, .rank = rank};
-    for (uint32_t a = rank; a-- > 0; stride *= shape[a]) {
-        t->shape[a] = shape[a];
-        t->stride[a] = stride;
-    }
-    t->data = calloc((size_t)made_count(t) + 1, attn_dtype_size(dtype));
-    assert_non_null(t->data);
-    return t;
-}
-
 int gradients_derive(struct made *m, const char *fill)
 {
     return ref_op_find(ATTN_OP_ATTENTION_BACKWARD)->derive(&m->problem, fill, 1);
@@ -45,29 +29,28 @@ void gradients_create(struct made *m, const struct made_spec *spec)
     const struct attn_problem *p = &m->problem;
     const uint32_t wide = p->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
     const int64_t out[] = {p->b, p->hq, p->sq, p->dv}, heads[] = {p->hq};
-    struct attn_tensor *dout = gradients_add(m, ATTN_GRAD_OUT, p->dtype, 4, out);
+    struct attn_tensor *dout = made_add(m, ATTN_GRAD_OUT, p->dtype, 4, out);
     for (int64_t x = 0; x < made_count(dout); x++)
         made_set(dout, x, made_normal(&m->state));
-    gradients_add(m, ATTN_LSE, wide, 3, out);
+    made_add(m, ATTN_LSE, wide, 3, out);
     if (own.seed % 3 == 2) {
-        struct attn_tensor *dlse = gradients_add(m, ATTN_GRAD_LSE, wide, 3, out);
+        struct attn_tensor *dlse = made_add(m, ATTN_GRAD_LSE, wide, 3, out);
         for (int64_t x = 0; x < made_count(dlse); x++)
             made_set(dlse, x, made_normal(&m->state));
     }
     for (int o = 0; o < 3; o++)
-        gradients_add(m, gradient_roles[o], p->dtype, 4,
-                      made_tensor(m, gradient_sources[o])->shape);
+        made_add(m, gradient_roles[o], p->dtype, 4, made_tensor(m, gradient_sources[o])->shape);
     if (own.features & MADE_BIAS) {
         const struct attn_tensor *bias = made_tensor(m, ATTN_BIAS);
         int64_t shape[4];
         for (int a = 0; a < 4; a++)
             shape[a] = bias->stride[a] == 0 ? 1 : bias->shape[a];
-        gradients_add(m, ATTN_GRAD_BIAS, wide, 4, shape);
+        made_add(m, ATTN_GRAD_BIAS, wide, 4, shape);
     }
     if (own.features & MADE_SINK)
-        gradients_add(m, ATTN_GRAD_SINK, wide, 1, heads);
+        made_add(m, ATTN_GRAD_SINK, wide, 1, heads);
     if (own.features & MADE_ALIBI)
-        gradients_add(m, ATTN_GRAD_ALIBI, wide, 1, heads);
+        made_add(m, ATTN_GRAD_ALIBI, wide, 1, heads);
     assert_int_equal(gradients_derive(m, "normal"), ATTN_OK);
 }
 
@@ -124,4 +107,22 @@ void gradients_near(double got, double want)
 {
     if (!(fabs(got - want) <= 1e-12 * (1 + fabs(want))))
         fail_msg("expected %.15g, got %.15g", want, got);
+}
+
+double gradients_ratio(const struct made *m, int o, double *middle)
+{
+    const double *const got[] = {kernel.dq,    kernel.dk,    kernel.dv,
+                                 kernel.dbias, kernel.dsink, kernel.dalibi};
+    const struct attn_tensor *t = attn_tensor_find(&m->problem, gradient_roles[o]);
+    double most = 0, sum = 0;
+    for (int64_t x = 0; t && x < made_count(t); x++) {
+        const double off = fabs(got[o][x] - answers.value[o][x]);
+        const double ratio = off == 0 ? 0 : off / answers.bound[o][x];
+        assert_true(isfinite(answers.bound[o][x]));
+        most = fmax(most, ratio);
+        sum += ratio;
+    }
+    if (middle && t)
+        *middle = sum / (double)made_count(t);
+    return most;
 }

@@ -35,10 +35,6 @@ void gradients_create(struct made *m, const struct made_spec *spec);
 /* Writes what follows from the operands, as under the fill of this name. */
 int gradients_derive(struct made *m, const char *fill);
 
-/* Another tensor of zeros, dense. */
-struct attn_tensor *gradients_add(struct made *m, uint32_t role, uint32_t dtype, uint32_t rank,
-                                  const int64_t *shape);
-
 void gradients_request(struct made *m, const struct attn_numerics *numerics,
                        enum ref_fill_kind fill, int threads, struct ref_request *r);
 struct ref_result gradients_result(struct answers *a);
@@ -48,6 +44,9 @@ void gradients_compute_as(struct made *m, const struct attn_numerics *numerics,
                           enum ref_fill_kind fill, bool given);
 void gradients_compute(struct made *m, const struct attn_numerics *numerics,
                        enum ref_fill_kind fill);
+
+/* The largest error of `kernel` over its bound, of one output; *middle: the mean, if not NULL. */
+double gradients_ratio(const struct made *m, int o, double *middle);
 
 /* Fails unless both are the same within 1e-12. */
 void gradients_near(double got, double want);

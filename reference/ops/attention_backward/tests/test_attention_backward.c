@@ -280,7 +280,7 @@ static void gradients_need_their_operands(void **unused)
     (void)unused;
     gradients_create(&m, &spec);
     assert_int_equal(ref_check_problem(&m.problem, why, sizeof why), ATTN_OK);
-    gradients_add(&m, ATTN_GRAD_SINK, ATTN_F64, 1, one);
+    made_add(&m, ATTN_GRAD_SINK, ATTN_F64, 1, one);
     assert_int_equal(ref_check_problem(&m.problem, why, sizeof why), ATTN_INVALID);
     assert_non_null(strstr(why, "role 85 is the gradient of role 20"));
     made_free(&m);

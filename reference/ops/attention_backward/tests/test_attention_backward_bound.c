@@ -8,25 +8,6 @@
 #include "reference/dtype.h"
 #include "reference/ops/attention_backward/tests/gradients.h"
 
-/* The largest error of the kernel over its bound, of one output. */
-static double ratio_of(const struct made *m, int o, double *middle)
-{
-    const double *const got[] = {kernel.dq,    kernel.dk,    kernel.dv,
-                                 kernel.dbias, kernel.dsink, kernel.dalibi};
-    const struct attn_tensor *t = attn_tensor_find(&m->problem, gradient_roles[o]);
-    double most = 0, sum = 0;
-    for (int64_t x = 0; t && x < made_count(t); x++) {
-        const double off = fabs(got[o][x] - answers.value[o][x]);
-        const double ratio = off == 0 ? 0 : off / answers.bound[o][x];
-        assert_true(isfinite(answers.bound[o][x]));
-        most = fmax(most, ratio);
-        sum += ratio;
-    }
-    if (middle && t)
-        *middle = sum / (double)made_count(t);
-    return most;
-}
-
 /* Kernels that are right stay within the bound, in every type and style. */
 static void right_kernels_stay_within(void **unused)
 {
@@ -60,7 +41,7 @@ static void right_kernels_stay_within(void **unused)
             gradients_compute(&m, &numerics, seed % 2 ? REF_FILL_GENERIC : REF_FILL_STRUCTURED);
             kernel_compute(&m, &style, &kernel);
             for (int o = 0; o < GRADIENTS; o++) {
-                most[o] = fmax(most[o], ratio_of(&m, o, &mean));
+                most[o] = fmax(most[o], gradients_ratio(&m, o, &mean));
                 means[o] += attn_tensor_find(&m.problem, gradient_roles[o]) ? mean / 200 : 0;
             }
             made_free(&m);
@@ -108,7 +89,7 @@ static void right_kernels_stay_within_what_is_given(void **unused)
         gradients_compute_as(&m, &numerics, REF_FILL_STRUCTURED, true);
         kernel_compute(&m, &style, &kernel);
         for (int o = 0; o < GRADIENTS; o++)
-            most = fmax(most, ratio_of(&m, o, NULL));
+            most = fmax(most, gradients_ratio(&m, o, NULL));
         made_free(&m);
     }
     print_message("given LSE and OUT: largest error %.3f of the bound\n", most);
@@ -141,7 +122,7 @@ static void scaled_parts_stay_within(void **unused)
         gradients_compute(&m, &numerics, REF_FILL_STRUCTURED);
         kernel_compute(&m, &style, &kernel);
         for (int o = 0; o < GRADIENTS; o++)
-            most = fmax(most, ratio_of(&m, o, NULL));
+            most = fmax(most, gradients_ratio(&m, o, NULL));
         made_free(&m);
     }
     print_message("scaled parts: largest error %.3f of the bound\n", most);
@@ -172,7 +153,7 @@ static void long_sums_stay_within(void **unused)
             gradients_compute(&m, &numerics, REF_FILL_GENERIC);
             kernel_compute(&m, &style, &kernel);
             for (int o = 0; o < 3; o++)
-                most = fmax(most, ratio_of(&m, o, NULL));
+                most = fmax(most, gradients_ratio(&m, o, NULL));
             made_free(&m);
         }
         print_message("%s, 250 keys: largest error %.3f of the bound\n",
@@ -215,7 +196,7 @@ static void mistakes_exceed_the_bound(void **unused)
             gradients_compute(&m, &numerics, REF_FILL_GENERIC);
             kernel_compute(&m, &style, &kernel);
             for (int o = 0; o < 3; o++)
-                worst = fmax(worst, ratio_of(&m, o, NULL));
+                worst = fmax(worst, gradients_ratio(&m, o, NULL));
             print_message("%s, mistake %d: %.3g times the bound\n", attn_dtype_name(types[type]),
                           mistake, worst);
             if (mistake == KERNEL_RIGHT)
