@@ -42,8 +42,7 @@ struct attn_judge {
     int next;
     struct attn_best *best;        /* for grades; NULL: not asked for yet */
     const struct ref_result *last; /* the reference of the last verdict; NULL: no verdict yet */
-    uint32_t
-        every; /* outputs of which every unit can be judged, besides the sample; one bit each */
+    uint32_t every; /* a bit for each output of which all units can be judged, not a sample alone */
     struct attn_judge *wrong; /* of rows outside the sample that were wrong; NULL: none */
 };
 

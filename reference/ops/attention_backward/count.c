@@ -186,31 +186,27 @@ struct sum {
 /* Terms are alike but for signs, so that a store or a rounded factor changes all by the same share:
  * what it adds is that share of the sum. Sums of fewer of the terms are those of random signs. */
 static double bound(const struct counting *x, const struct ref_backward_sum *sum,
-                    const struct sum *s, double *value)
+                    const struct sum *s)
 {
     const struct ref_arithmetic *a = &x->likely.arithmetic;
     const double alike = 1.01 * s->u * s->terms, u_factor = x->work->group.declared.u_factor;
     double off = s->error, size = s->terms;
 
-    *value = s->value * sum->factor;
     off += s->stored <= alike ? 1.01 * s->u * fabs(s->value) : s->stored;
     off += 2.0 * u_factor * (1.0 + u_factor) * fabs(s->value);
     off += sum->u_part > 0.0 ? sum->u_part * s->parts + sum->eta_part : 0.0;
     if (a->lambda > 0.0)
         size = fmin(size, a->lambda * sqrt(size));
     size *= 1.0 + s->error / fmax(s->terms, 1.0) + s->u;
-    return ref_backward_bound(a, sum, *value, off, size, s->terms);
+    return ref_backward_bound(a, sum, s->value * sum->factor, off, size, s->terms);
 }
 
 static void store(const struct counting *x, const struct ref_backward_sum *sum, const struct sum *s,
                   const struct ref_values *to, int64_t at)
 {
-    double value;
-    const double b = x->work->job.bounds ? bound(x, sum, s, &value) : 0.0;
-
     to->value[at] = s->value * sum->factor;
     if (x->work->job.bounds && to->bound)
-        to->bound[at] = b;
+        to->bound[at] = bound(x, sum, s);
 }
 
 static struct ref_backward_sum sum_of(const struct counting *x, double factor, double n)
