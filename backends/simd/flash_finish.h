@@ -18,29 +18,30 @@ static bool scores_are_plain(const struct attn_flash *job)
            !job->operands.mask.data;
 }
 
-/* Cells [j, j + VF_LANES) of a strided row whose cell 0 has index `at`. Cells outside [lo, hi) are
- * not read and become 0. */
+/* Cells [j, j + VF_LANES) of a strided row whose cell 0 has index `at`. Cells from `end` on are not
+ * read and become 0. */
 FLASH_INLINE vf load_cells(const uint32_t type, const void *data, int64_t at, int64_t stride,
-                           int64_t j, int64_t lo, int64_t hi)
+                           int64_t j, int64_t end)
 {
-    if (stride == 1 && j >= lo && j + VF_LANES <= hi)
-        return load_as(type, data, at + j);
+    if (stride == 1)
+        return load_first_as(type, data, at + j, end - j);
     float lanes[VF_LANES] __attribute__((aligned(64)));
     for (int64_t n = 0; n < VF_LANES; n++)
-        lanes[n] =
-            j + n >= lo && j + n < hi ? attn_element_read(type, data, at + (j + n) * stride) : 0.0f;
-    return vf_loadu(lanes);
+        lanes[n] = j + n < end ? attn_element_read(type, data, at + (j + n) * stride) : 0.0f;
+    return vf_load(lanes);
 }
 
-/* The same of a boolean mask, as the bytes of its lanes. Returns those of the mask, or `lanes`. */
-FLASH_INLINE const uint8_t *mask_cells(const uint8_t *mask, int64_t stride, int64_t j, int64_t lo,
-                                       int64_t hi, uint8_t *lanes)
+/* `s` in the cells that a boolean mask allows, else -inf. Cells from `end` on are not read and are
+ * forbidden. */
+FLASH_INLINE vf mask_cells(const uint8_t *mask, int64_t stride, int64_t j, int64_t end, vf s)
 {
-    if (stride == 1 && j >= lo && j + VF_LANES <= hi)
-        return mask + j;
+    const vf forbidden = vf_set1(-INFINITY);
+    if (stride == 1)
+        return vf_select_bytes(mask + j, end - j, s, forbidden);
+    uint8_t lanes[VF_LANES];
     for (int64_t n = 0; n < VF_LANES; n++)
-        lanes[n] = j + n >= lo && j + n < hi ? mask[(j + n) * stride] : 0;
-    return lanes;
+        lanes[n] = j + n < end ? mask[(j + n) * stride] : 0;
+    return vf_select_bytes(lanes, VF_LANES, s, forbidden);
 }
 
 /* What a row of scores meets beside its mask. Copied, so that the loops reload nothing. */
@@ -101,7 +102,7 @@ FLASH_INLINE vf finish_vector(const uint32_t type, const struct extras *x, const
     if (x->capped) /* the factor has divided the raw score by the cap */
         s = vf_mul(vf_set1(x->cap2), tanh_log2(s));
     if (x->bias) {
-        vf bias = load_cells(type, x->bias, x->bias_at, x->bias_stride, j, row->lo, row->hi);
+        vf bias = load_cells(type, x->bias, x->bias_at, x->bias_stride, j, row->hi);
         s = vf_select_equal(bias, forbidden, forbidden, vf_fma(bias, vf_set1(LOG2_E), s));
     }
     if (x->alibi) { /* -slope * |i + off - j| */
@@ -109,11 +110,8 @@ FLASH_INLINE vf finish_vector(const uint32_t type, const struct extras *x, const
         vf far = vf_abs(vf_sub(vf_set1((float)(x->diagonal - j)), vf_lane_numbers()));
         s = vf_select_equal(vf_mul(by, far), forbidden, forbidden, vf_fma(by, far, s));
     }
-    if (x->mask) {
-        uint8_t lanes[VF_LANES];
-        const uint8_t *mask = mask_cells(x->mask, x->mask_stride, j, row->lo, row->hi, lanes);
-        s = vf_select_bytes(mask, s, forbidden);
-    }
+    if (x->mask)
+        s = mask_cells(x->mask, x->mask_stride, j, row->hi, s);
     return s;
 }
 

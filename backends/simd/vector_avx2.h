@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vector_bytes.h"
+
 #define VF_LANES 8
 
 typedef __m256 vf;
@@ -148,11 +150,11 @@ static inline vf vf_select_equal(vf a, vf b, vf yes, vf no)
     return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_EQ_OQ));
 }
 
-/* `yes` if the byte of the lane is not 0, else `no`. */
-static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
+/* `yes` if the byte of the lane is not 0, else `no`. Bytes from `count` on are not read: `no`. */
+static inline vf vf_select_bytes(const uint8_t *bytes, int64_t count, vf yes, vf no)
 {
-    __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)bytes));
-    __m256i zero = _mm256_cmpeq_epi32(wide, _mm256_setzero_si256());
+    __m128i few = _mm_cvtsi64_si128((int64_t)first_bytes(bytes, count));
+    __m256i zero = _mm256_cmpeq_epi32(_mm256_cvtepu8_epi32(few), _mm256_setzero_si256());
     return _mm256_blendv_ps(yes, no, _mm256_castsi256_ps(zero));
 }
 

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "vector_bytes.h"
+
 #define VF_LANES 16
 
 typedef __m512 vf;
@@ -133,9 +135,11 @@ static inline vf vf_select_equal(vf a, vf b, vf yes, vf no)
     return _mm512_mask_mov_ps(no, _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ), yes);
 }
 
-static inline vf vf_select_bytes(const uint8_t *bytes, vf yes, vf no)
+static inline vf vf_select_bytes(const uint8_t *bytes, int64_t count, vf yes, vf no)
 {
-    __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)bytes));
+    __m128i few = _mm_set_epi64x((int64_t)first_bytes(bytes + 8, count - 8),
+                                 (int64_t)first_bytes(bytes, count));
+    __m512i wide = _mm512_cvtepu8_epi32(few);
     return _mm512_mask_mov_ps(no, _mm512_test_epi32_mask(wide, wide), yes);
 }
 
