@@ -185,28 +185,42 @@ static int judge_heads(const struct attn_instance *instance, const struct ref_re
     return status;
 }
 
-/* Multiply-adds for a key head, or 1: all is cheap. 0: the rows cannot be judged so, with these
- * numerics (NULL: with any). */
+/* Multiply-adds for a key head, or 1: all is cheap. 0: the rows cannot be judged so under this fill,
+ * with these numerics (NULL: with any). */
 static double cost_of(const struct attn_instance *instance, const struct attn_numerics *numerics,
-                      int leader)
+                      enum attn_fill fill, int leader)
 {
     const struct attn_problem *p = &instance->problem;
     const struct ref_op *op = ref_op_find(p->op);
     if (op->whole)
-        return op->whole(p, numerics, attn_fill_name(instance->c.fill), leader);
-    return leader == 0 && instance->c.fill == ATTN_FILL_FEW_QUERIES && ref_every_fits(p, NULL, 0);
+        return op->whole(p, numerics, attn_fill_name(fill), leader);
+    return leader == 0 && fill == ATTN_FILL_FEW_QUERIES && ref_every_fits(p, NULL, 0);
 }
 
 bool attn_every_fits(const struct attn_instance *instance, int leader)
 {
-    return cost_of(instance, NULL, leader) > 0;
+    return cost_of(instance, NULL, instance->c.fill, leader) > 0;
+}
+
+bool attn_every_reaches(const struct attn_instance *instance)
+{
+    const struct attn_case *c = &instance->c;
+    uint32_t missing = 0; /* leaders, one bit each */
+    for (int o = 0; o < REF_OUTPUTS && ref_op_find(instance->problem.op)->outputs[o].role; o++)
+        missing |= led_by(&instance->problem, o) ? 1u << o : 0;
+    for (enum attn_fill fill = 0; fill < ATTN_FILL_COUNT; fill++)
+        for (int o = 0; o < REF_OUTPUTS && c->fill == ATTN_FILL_NORMAL && !c->data; o++)
+            if (missing >> o & 1 && attn_fill_is_whole(fill) && attn_fill_fits(c, fill, NULL, 0) &&
+                cost_of(instance, NULL, fill, o) > 0)
+                missing &= ~(1u << o);
+    return !missing;
 }
 
 int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,
                      const struct attn_numerics *numerics, struct attn_every *every, char *why,
                      size_t size)
 {
-    const double cost = cost_of(instance, numerics, every->leader);
+    const double cost = cost_of(instance, numerics, instance->c.fill, every->leader);
     *every = (struct attn_every){.leader = every->leader};
     if (!(cost > 0))
         return ATTN_UNSUPPORTED;

@@ -21,6 +21,9 @@ struct attn_every {
 /* Can the units of this output be judged so? */
 bool attn_every_fits(const struct attn_instance *instance, int leader);
 
+/* Is there a fill, among those that `verify` tries, under which every unit of all outputs is? */
+bool attn_every_reaches(const struct attn_instance *instance);
+
 /* Judges the outputs of every->leader in the instance's memory: all rows, or, if that would cost
  * minutes, those of some key heads. Returns as ref_every_row and ref_compute do. */
 int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,

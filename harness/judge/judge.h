@@ -14,8 +14,11 @@
 #include "tensor/instance.h"
 
 /* Every row is checked up to this many multiply-adds of reference and bound together; above it rows
- * are sampled. About a second on one core. */
+ * are sampled. Up to a second of one core. */
 #define ATTN_JUDGE_BUDGET 6e8
+/* The same for a case that no fill fits under which every row is judged (attn_fill_is_whole), where
+ * fills are tried. Ten to fifteen seconds of one core. */
+#define ATTN_DENSE_BUDGET 6e10
 /* The same for each further fill of a case, and where timings have a budget. */
 #define ATTN_FILL_BUDGET 6e7
 

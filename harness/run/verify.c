@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "case/operator.h"
+#include "judge/every.h"
 #include "run/account.h"
 #include "run/age.h"
 #include "run/declared_off.h"
@@ -159,6 +160,15 @@ static void show_restored(const struct attn_session *session, struct attn_entry 
             entries[b].verdict.status = entries[b].hidden;
 }
 
+/* Multiply-adds for the rows of the case as it is. */
+static double budget_of(const struct attn_session *session, const struct attn_instance *instance)
+{
+    if (session->settings.budget_s > 0)
+        return ATTN_FILL_BUDGET;
+    return session->settings.fills && !attn_every_reaches(instance) ? ATTN_DENSE_BUDGET
+                                                                    : ATTN_JUDGE_BUDGET;
+}
+
 int attn_verify_case(struct attn_session *session, struct attn_verification *v, FILE *out,
                      char *why, size_t size)
 {
@@ -177,9 +187,8 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     if (v->instance) {
         char reason[512] = ATTN_NO_OPERANDS;
         const size_t used = strlen(reason);
-        const double budget = session->settings.budget_s > 0 ? ATTN_FILL_BUDGET : ATTN_JUDGE_BUDGET;
-        if (attn_judge_create(v->instance, budget, session->settings.host_threads, &v->judge,
-                              reason + used, sizeof reason - used)) {
+        if (attn_judge_create(v->instance, budget_of(session, v->instance), session->settings.host_threads,
+                              &v->judge, reason + used, sizeof reason - used)) {
             attn_judgement_set(&none, ATTN_ERROR, reason);
             attn_instance_free(v->instance);
             v->instance = NULL;
