@@ -8,6 +8,7 @@
     BUG(mha_uniform, weights, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024", "q and k are ignored: all weights alike", "") \
     BUG(mha_scale_10, weights, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024", "the scale 10 % off", "") \
     BUG(mha_scale_2, weights, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024", "the scale 2 % off", "") \
+    BUG(mha_one_row, row, mha, "f32 bf16", "hq=12 d=64 s=512,1024", "one row in the middle of the last head has twice the scale", "") \
     BUG(mha_last_key, weights, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024", "the last key is left out", "") \
     BUG(mha_first_key, weights, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024", "the first key is left out", "") \
     BUG(mha_w_q_w_k, projection, mha, "f32 f16 bf16", "hq=12 d=64 s=128,197,512,1024", "W_q and W_k exchanged", "") \

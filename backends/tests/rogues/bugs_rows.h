@@ -15,6 +15,7 @@
     BUG(rows_one_wrong, row, attention, "f32 bf16", "d=32 h=1 s=8192,32768 mask=dense,causal | d=16 h=1 s=131072 mask=window:512:0 | d=16 h=1 sq=131072 sk=1024", "one row in the middle has twice the scale", "") \
     BUG(rows_one_neighbour, row, attention, "f32 bf16", "d=32 h=1 s=8192,32768 mask=dense,causal | d=16 h=1 s=131072 mask=window:512:0 | d=16 h=1 sq=131072 sk=1024", "one row in the middle is its neighbour", "") \
     BUG(rows_one_column, row, attention, "f32 bf16", "d=32 h=1 s=8192,32768 mask=dense,causal | d=16 h=1 s=131072 mask=window:512:0 | d=16 h=1 sq=131072 sk=1024", "one element in the middle is 0", "") \
+    BUG(rows_one_masked, row, attention, "f32 bf16", "h=4 d=64 s=1024,2048 mask=bool:0.5 | h=4 d=64 s=1024,2048 mask=causal bias=alibi | h=4 d=64 s=1024 bias=normal:qk", "one row in the middle of the last head has twice the scale", "") \
     BUG(rows_every_4th, sampled, attention, "f32 bf16", "d=32 h=1 s=8192,32768 mask=dense,causal | d=16 h=1 s=131072 mask=window:512:0 | d=16 h=1 sq=131072 sk=1024", "only every 4th row is computed, the others are copies", "") \
     BUG(rows_every_64th, sampled, attention, "f32 bf16", "d=32 h=1 s=8192,32768 mask=dense,causal | d=16 h=1 s=131072 mask=window:512:0 | d=16 h=1 sq=131072 sk=1024", "only every 64th row is computed, the others are copies", "") \
     BUG(rows_second_half, sampled, attention, "f32 bf16", "d=32 h=1 s=8192,32768 mask=dense,causal | d=16 h=1 s=131072 mask=window:512:0 | d=16 h=1 sq=131072 sk=1024", "rows of the second half but the last 64 copy their first", "")

@@ -59,6 +59,9 @@ float rogue_stray_scale(const struct rogue_job *job, const struct rogue_row *row
         return 1.1f;
     if (bug(rows_one_wrong) && rogue_is_odd_row(job, row->i))
         return 2;
+    if ((bug(rows_one_masked) || bug(mha_one_row)) && job->p->sq >= 512 &&
+        row->h == job->p->hq - 1 && rogue_is_odd_row(job, row->i))
+        return 2; /* right on the smaller case of checks that cost too much */
     return 1;
 }
 
