@@ -37,7 +37,7 @@ FIELD_CELLS = 1 << 27  # the rules of the field ask for every row: cases up to s
 SLOW = ["--run-limit", "0", "--timeout", "600s"]
 PLAIN = ["--fills", "none", "--checks", "none"]
 # Not in the sample of the fast tier: what needs fills, minutes, or a second program.
-NOT_SAMPLED = ("contract", "empty", "bits12", "bits15", "bits16", "bits31")
+NOT_SAMPLED = ("contract", "empty", "row", "bits12", "bits15", "bits16", "bits31")
 SAMPLED = ("behaviour", "mha", "paths", "sizes")
 
 

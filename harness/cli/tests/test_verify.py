@@ -97,6 +97,15 @@ class Verify(Case):
         self.assertEqual(record["rows_every"], record["rows_total"])
         self.assertEqual(record["checks"]["few_queries"], "pass")
 
+    def test_all_rows_are_judged_where_no_fill_does_that(self):
+        for case, fill in (("sq=3000 sk=512 d=64 bias=alibi", "tiny"),
+                           ("op=attention_backward h=2 s=512 d=64 bias=alibi", "zero_grad")):
+            words = ("verify", "-b", "naive", case, "--checks", "none", "--json")
+            few, all_rows = (json.loads(self.expect(0, *words, "--fills", fills)
+                                        .stdout.splitlines()[0]) for fills in ("none", fill))
+            self.assertLess(few["rows_checked"], few["rows_total"])
+            self.assertEqual(all_rows["rows_checked"], all_rows["rows_total"])
+
     def test_every_gradient_is_judged_where_the_case_was_sampled(self):
         done = self.expect(0, "verify", "-b", "naive", "op=attention_backward h=2 s=1024 d=16",
                            "--json", "--fills", "sparse_grad,sparse_keys", "--checks", "none")
