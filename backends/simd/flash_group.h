@@ -19,14 +19,17 @@ FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile
     row->hi = keys.first < keys.end ? keys.end - tile->j0 : 0;
 }
 
-/* Sets the panels of keys that all rows may see, which are [lo, hi). */
+/* Sets the panels of keys that all rows may see, which are [lo, hi). If all rows end alike, the last
+ * panel may be a part of one. */
 static void find_clean(struct group *group, int64_t lo, int64_t hi)
 {
     const int64_t from = group->from >= lo ? group->from : attn_round_up(lo, FLASH_NR);
-    const int64_t to = group->to <= hi ? group->to : hi / FLASH_NR * FLASH_NR;
+    const bool ends_alike = FLASH_FORBIDS && hi == group->hi && !group->job->operands.bias.data;
+    const int64_t to = ends_alike || group->to <= hi ? group->to : hi / FLASH_NR * FLASH_NR;
     if (from < to) {
         group->clean_from = from;
         group->clean_to = to;
+        group->forbidden = to > hi ? to - hi : 0;
     }
 }
 
@@ -59,6 +62,7 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
     group->from = group->lo / VF_LANES * VF_LANES;
     group->to = attn_round_up(group->hi, VF_LANES);
     group->clean_from = group->clean_to = group->from;
+    group->forbidden = 0;
     if (!block->direct && !gaps && scores_are_plain(job))
         find_clean(group, common_lo, common_hi);
     return group->lo < group->hi;
@@ -79,6 +83,7 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
                         .top = group->top,
                         .clean_from = group->clean_from,
                         .clean_to = group->clean_to,
+                        .forbidden = group->forbidden,
                         .ahead = group->ahead,
                         .meanwhile = group->meanwhile};
     for (int r = 0; r < group->count; r++) {

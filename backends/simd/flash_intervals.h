@@ -36,6 +36,13 @@ static void add_window(const struct attn_flash *job, int64_t r, struct block *bl
     block->near_hi = near.end > block->near_hi ? near.end : block->near_hi;
 }
 
+/* Do all rows of a batch see the same keys? */
+static bool rows_see_alike(const struct attn_flash *job)
+{
+    return !job->sparse && !(job->flags & (ATTN_FLAG_CAUSAL | ATTN_FLAG_WINDOW)) &&
+           job->operands.len.rank < 2;
+}
+
 /* Sets the intervals of all rows, and their union. */
 static void find_intervals(const struct attn_flash *job, const struct attn_flash_scratch *w,
                            struct block *block)
@@ -45,6 +52,11 @@ static void find_intervals(const struct attn_flash *job, const struct attn_flash
     for (int64_t r = 0; r < block->rows; r++) {
         if (job->sparse)
             add_window(job, r, block);
+        if (r > 0 && rows_see_alike(job)) {
+            w->lo[r] = w->lo[0];
+            w->hi[r] = w->hi[0];
+            continue;
+        }
         find_interval(job, block, r, &w->lo[r], &w->hi[r]);
         if (w->lo[r] < w->hi[r]) {
             block->lo = w->lo[r] < block->lo ? w->lo[r] : block->lo;

@@ -78,6 +78,8 @@ FLASH_INLINE vf total(const pair_sums sums)
     return vf_add_neighbours(vf_load(sums), vf_load(sums + VF_LANES));
 }
 
+#define FLASH_FORBIDS 0 /* flash_kernel_f32.h */
+
 /* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv). */
 FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pairing,
                              const struct span *x, const float *k, float *s, float *top)

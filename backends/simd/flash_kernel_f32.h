@@ -3,6 +3,9 @@
  * f32. Each keeps mr x nv vectors of sums in registers over its whole inner loop. A step has nv
  * loads, mr broadcasts and mr * nv products. */
 
+/* The product makes keys -inf that no row may see, at the end of its clean panels. */
+#define FLASH_FORBIDS 1
+
 /* s[r][0..nv) = sum over c of q[r][c] k[c][0..nv), or of the squared differences. k and s point to
  * the first key of the micro-kernel. Raises top, or NULL. mr, nv and pairing are constants after
  * inlining. */
@@ -42,6 +45,18 @@ FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pair
                 vf forbidden = vf_set1(-INFINITY);
                 sum[r][n] = vf_select_equal(bias, forbidden, forbidden, biased);
             }
+    }
+    const int64_t seen = x->clean_to - x->forbidden - (s - x->s);
+    if (top && seen < nv * VF_LANES) {
+        const vf last = vf_set1((float)(seen - 1));
+#pragma GCC unroll 4
+        for (int n = 0; n < nv; n++) {
+            vf key = vf_add(vf_set1((float)(n * VF_LANES)), vf_lane_numbers());
+            vf near = vf_min(key, last);
+#pragma GCC unroll 16
+            for (int r = 0; r < mr; r++)
+                sum[r][n] = vf_select_equal(key, near, sum[r][n], vf_set1(-INFINITY));
+        }
     }
 #pragma GCC unroll 16
     for (int r = 0; r < mr; r++)

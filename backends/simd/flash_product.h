@@ -26,6 +26,7 @@ struct span {
     float *top; /* [rows][VF_LANES] maxima, lane by lane; raised to the scores of panels
                    within [clean_from, clean_to), NaN ignored */
     int64_t clean_from, clean_to;
+    int64_t forbidden; /* keys before clean_to that no row may see; the product makes them -inf */
     const float *bias[FLASH_MR]; /* key 0 of the tile: added in these panels; NULL: none. -inf
                                     forbids the cell, even if its score is +inf */
     struct ahead *ahead;         /* what to prefetch meanwhile, or NULL */

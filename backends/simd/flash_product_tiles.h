@@ -4,6 +4,8 @@
  *
  * The vectors work on a block of sums, in memory, while the products of the next block run. */
 
+#define FLASH_FORBIDS 0 /* flash_kernel_f32.h */
+
 /* Raises top to the scores of keys [from, to). */
 static void raise_top(int count, const struct span *x, int64_t from, int64_t to)
 {

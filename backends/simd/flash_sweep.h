@@ -71,6 +71,8 @@ static void store_rows(const struct attn_flash *job, const struct attn_flash_scr
                        const struct block *block)
 {
     for (int64_t r = 0; r < block->rows; r++) {
+        if (w->stage[r / FLASH_MR] == STORED && !job->operands.lse.data)
+            continue;
         if (row_waits(job, block->b, row_query(job, block, r)))
             continue;
         store_row(job, w, block, r);
