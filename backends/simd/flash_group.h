@@ -19,8 +19,8 @@ FLASH_INLINE void clip_row(const struct attn_flash_scratch *w, const struct tile
     row->hi = keys.first < keys.end ? keys.end - tile->j0 : 0;
 }
 
-/* Sets the panels of keys that all rows may see, which are [lo, hi). If all rows end alike, the last
- * panel may be a part of one. */
+/* Sets the panels of keys that all rows may see, which are [lo, hi). If all rows end alike, the
+ * last panel may be a part of one. */
 static void find_clean(struct group *group, int64_t lo, int64_t hi)
 {
     const int64_t from = group->from >= lo ? group->from : attn_round_up(lo, FLASH_NR);
