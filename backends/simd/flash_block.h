@@ -43,8 +43,7 @@ struct group {
     int64_t from, to;  /* keys that the product computes: multiples of VF_LANES around lo, hi */
     int64_t clean_from, clean_to; /* panels whose keys all rows may see and whose raw scores are
                                      final, from and to included; empty: both are from */
-    int64_t forbidden;   /* keys before clean_to that no row may see, of which the product knows */
-    struct ahead *ahead; /* what to prefetch meanwhile, or NULL */
+    struct ahead *ahead;          /* what to prefetch meanwhile, or NULL */
     const struct meanwhile *meanwhile;
     float top[FLASH_MR * VF_LANES] __attribute__((aligned(64))); /* maxima, lane by lane */
     struct row rows[FLASH_MR];

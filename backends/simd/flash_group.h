@@ -29,7 +29,6 @@ static void find_clean(struct group *group, int64_t lo, int64_t hi)
     if (from < to) {
         group->clean_from = from;
         group->clean_to = to;
-        group->forbidden = to > hi ? to - hi : 0;
     }
 }
 
@@ -62,7 +61,6 @@ static bool start_group(const struct attn_flash_scratch *w, const struct block *
     group->from = group->lo / VF_LANES * VF_LANES;
     group->to = attn_round_up(group->hi, VF_LANES);
     group->clean_from = group->clean_to = group->from;
-    group->forbidden = 0;
     if (!block->direct && !gaps && scores_are_plain(job))
         find_clean(group, common_lo, common_hi);
     return group->lo < group->hi;
@@ -83,7 +81,7 @@ static bool score_group(const struct attn_flash_scratch *w, const struct block *
                         .top = group->top,
                         .clean_from = group->clean_from,
                         .clean_to = group->clean_to,
-                        .forbidden = group->forbidden,
+                        .forbidden = group->clean_to > group->hi ? group->clean_to - group->hi : 0,
                         .ahead = group->ahead,
                         .meanwhile = group->meanwhile};
     for (int r = 0; r < group->count; r++) {

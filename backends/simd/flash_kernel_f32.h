@@ -46,6 +46,7 @@ FLASH_INLINE void score_tile(const int mr, const int nv, const enum pairing pair
                 sum[r][n] = vf_select_equal(bias, forbidden, forbidden, biased);
             }
     }
+    /* What clip_vector does to a vector, with one comparison for all rows. */
     const int64_t seen = x->clean_to - x->forbidden - (s - x->s);
     if (top && seen < nv * VF_LANES) {
         const vf last = vf_set1((float)(seen - 1));

@@ -16,13 +16,11 @@ static void gate_row(const struct attn_flash *job, const struct attn_flash_scrat
     }
 }
 
-/* Divides a row by its denominator and stores it in out, unless the last tile did. */
+/* Divides a row by its denominator and stores it in out. */
 static void store_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
                       const struct block *block, int64_t r)
 {
     unsigned char stage = w->stage[r / FLASH_MR];
-    if (stage == STORED)
-        return;
     int64_t at = attn_row_start(&job->operands.out, block->b, row_head(job, block, r),
                                 row_query(job, block, r));
     float *o = w->o + r * block->width;

@@ -71,11 +71,12 @@ static void store_rows(const struct attn_flash *job, const struct attn_flash_scr
                        const struct block *block)
 {
     for (int64_t r = 0; r < block->rows; r++) {
-        if (w->stage[r / FLASH_MR] == STORED && !job->operands.lse.data)
+        const bool stored = w->stage[r / FLASH_MR] == STORED; /* by the last tile */
+        if ((stored && !job->operands.lse.data) ||
+            row_waits(job, block->b, row_query(job, block, r)))
             continue;
-        if (row_waits(job, block->b, row_query(job, block, r)))
-            continue;
-        store_row(job, w, block, r);
+        if (!stored)
+            store_row(job, w, block, r);
         if (job->operands.lse.data)
             store_lse(job, w, block, r);
     }

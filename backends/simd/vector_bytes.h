@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The first `count` bytes, the first of them lowest. count <= 0: none; count >= 8: eight. The others
- * are 0 and are not read. */
+/* The first `count` bytes, the first of them lowest. count <= 0: none; count >= 8: eight. The
+ * others are 0 and are not read. */
 static inline uint64_t first_bytes(const uint8_t *p, int64_t count)
 {
     uint64_t all = 0;
