@@ -185,8 +185,8 @@ static int judge_heads(const struct attn_instance *instance, const struct ref_re
     return status;
 }
 
-/* Multiply-adds for a key head, or 1: all is cheap. 0: the rows cannot be judged so under this fill,
- * with these numerics (NULL: with any). */
+/* Multiply-adds for a key head, or 1: all is cheap. 0: the rows cannot be judged so under this
+ * fill, with these numerics (NULL: with any). */
 static double cost_of(const struct attn_instance *instance, const struct attn_numerics *numerics,
                       enum attn_fill fill, int leader)
 {
@@ -202,18 +202,25 @@ bool attn_every_fits(const struct attn_instance *instance, int leader)
     return cost_of(instance, NULL, instance->c.fill, leader) > 0;
 }
 
+/* Is there a fill of the case under which every unit of this output is judged? */
+static bool is_reached(const struct attn_instance *instance, int leader)
+{
+    for (enum attn_fill fill = 0; fill < ATTN_FILL_COUNT; fill++)
+        if (attn_fill_is_whole(fill) && attn_fill_fits(&instance->c, fill, NULL, 0) &&
+            cost_of(instance, NULL, fill, leader) > 0)
+            return true;
+    return false;
+}
+
 bool attn_every_reaches(const struct attn_instance *instance)
 {
-    const struct attn_case *c = &instance->c;
-    uint32_t missing = 0; /* leaders, one bit each */
-    for (int o = 0; o < REF_OUTPUTS && ref_op_find(instance->problem.op)->outputs[o].role; o++)
-        missing |= led_by(&instance->problem, o) ? 1u << o : 0;
-    for (enum attn_fill fill = 0; fill < ATTN_FILL_COUNT; fill++)
-        for (int o = 0; o < REF_OUTPUTS && c->fill == ATTN_FILL_NORMAL && !c->data; o++)
-            if (missing >> o & 1 && attn_fill_is_whole(fill) && attn_fill_fits(c, fill, NULL, 0) &&
-                cost_of(instance, NULL, fill, o) > 0)
-                missing &= ~(1u << o);
-    return !missing;
+    const struct ref_output *outputs = ref_op_find(instance->problem.op)->outputs;
+    if (instance->c.fill != ATTN_FILL_NORMAL || instance->c.data) /* not tried there */
+        return false;
+    for (int o = 0; outputs[o].role; o++)
+        if (led_by(&instance->problem, o) && !is_reached(instance, o))
+            return false;
+    return true;
 }
 
 int attn_every_judge(const struct attn_instance *instance, const struct ref_request *request,

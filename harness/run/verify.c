@@ -187,8 +187,9 @@ int attn_verify_case(struct attn_session *session, struct attn_verification *v, 
     if (v->instance) {
         char reason[512] = ATTN_NO_OPERANDS;
         const size_t used = strlen(reason);
-        if (attn_judge_create(v->instance, budget_of(session, v->instance), session->settings.host_threads,
-                              &v->judge, reason + used, sizeof reason - used)) {
+        if (attn_judge_create(v->instance, budget_of(session, v->instance),
+                              session->settings.host_threads, &v->judge, reason + used,
+                              sizeof reason - used)) {
             attn_judgement_set(&none, ATTN_ERROR, reason);
             attn_instance_free(v->instance);
             v->instance = NULL;
