@@ -21,13 +21,14 @@ enum attn_exit attn_history_add(const char *path, const char *const *runs, size_
                                 FILE *notes, char *why, size_t size)
 {
     struct attn_index *index = NULL;
+    size_t in_index = 0;
     int status = attn_index_open(path, ATTN_INDEX_ADD, &index, why, size);
     if (status == 0)
         status = attn_index_begin(index, why, size);
     for (size_t r = 0; status == 0 && r < count; r++)
         status = attn_folder_file(index, runs[r], notes, why, size);
     if (status == 0)
-        status = attn_index_commit(index, why, size);
+        status = attn_index_commit(index, &in_index, why, size);
     attn_index_close(index);
     return code_of(status);
 }
@@ -45,7 +46,7 @@ static bool is_run(const char *folder)
 }
 
 struct tally {
-    size_t filed, untimed, left_out;
+    size_t untimed, left_out;
 };
 
 /* Files a run. One that cannot be read is left out. One without timings is of a verification.
@@ -54,8 +55,7 @@ static int file_run(struct attn_index *index, const char *folder, FILE *notes, s
                     char *why, size_t size)
 {
     const int status = attn_folder_file(index, folder, notes, why, size);
-    tally->filed += status == 0;
-    tally->untimed += status == ATTN_FOLDER_UNTIMED;
+        tally->untimed += status == ATTN_FOLDER_UNTIMED;
     tally->left_out += status == 1;
     if (status == 1)
         fprintf(notes, "left out: %s\n", why);
@@ -113,6 +113,7 @@ enum attn_exit attn_history_rebuild(const char *path, const char *const *folders
 {
     struct attn_index *index = NULL;
     struct tally tally = {0};
+    size_t in_index = 0;
     char fresh[PATH_MAX], journal[PATH_MAX];
     const int n = snprintf(fresh, sizeof fresh, "%s.new", path);
     const int m = snprintf(journal, sizeof journal, "%s-journal", path);
@@ -129,7 +130,7 @@ enum attn_exit attn_history_rebuild(const char *path, const char *const *folders
     for (size_t f = 0; status == 0 && f < count; f++)
         status = walk(index, folders[f], notes, &tally, why, size);
     if (status == 0)
-        status = attn_index_commit(index, why, size);
+        status = attn_index_commit(index, &in_index, why, size);
     attn_index_close(index);
     if (status == 0)
         unlink(journal); /* of a write that was cut off: SQLite would play it back */
@@ -141,7 +142,7 @@ enum attn_exit attn_history_rebuild(const char *path, const char *const *folders
         unlink(fresh);
         return code_of(status);
     }
-    fprintf(notes, "%zu run%s in the index %s", tally.filed, tally.filed == 1 ? "" : "s", path);
+    fprintf(notes, "%zu run%s in the index %s", in_index, in_index == 1 ? "" : "s", path);
     fprintf(notes, tally.untimed ? "; %zu without timings\n" : "\n", tally.untimed);
     if (tally.left_out == 0)
         return ATTN_EXIT_OK;

@@ -156,12 +156,14 @@ int attn_index_begin(struct attn_index *index, char *why, size_t size)
     return execute(index, "BEGIN IMMEDIATE") ? attn_index_failed(index, why, size) : 0;
 }
 
-int attn_index_commit(struct attn_index *index, char *why, size_t size)
+int attn_index_commit(struct attn_index *index, size_t *runs, char *why, size_t size)
 {
-    return execute(index, "DELETE FROM machine WHERE machine NOT IN (SELECT machine FROM run)") ||
-                   execute(index, "COMMIT")
-               ? attn_index_failed(index, why, size)
-               : 0;
+    sqlite3_int64 count = 0;
+    if (execute(index, "DELETE FROM machine WHERE machine NOT IN (SELECT machine FROM run)") ||
+        number_of(index, "SELECT count(*) FROM run", &count) || execute(index, "COMMIT"))
+        return attn_index_failed(index, why, size);
+    *runs = (size_t)count;
+    return 0;
 }
 
 /* Binds a text, cut at `most` bytes between two characters. */

@@ -52,7 +52,8 @@ void attn_index_close(struct attn_index *index);
 
 /* These return 0, or -1 with the reason. */
 int attn_index_begin(struct attn_index *index, char *why, size_t size);
-int attn_index_commit(struct attn_index *index, char *why, size_t size);
+/* runs: how many it has then. */
+int attn_index_commit(struct attn_index *index, size_t *runs, char *why, size_t size);
 /* Begins a run, in place of one of the same path, and of any with the same records and date: a
  * copy, or where the run lay before. Its path goes to `copy`, or "". */
 int attn_index_put_run(struct attn_index *index, const struct attn_index_run *run,

@@ -3,6 +3,7 @@
 #include "history/trend.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,18 +23,35 @@ static bool is_positive(double value)
     return value > 0 && isfinite(value);
 }
 
-/* The ratio that a record states, if it is to this anchor. */
-static struct ratio stated(const json_t *row, const char *anchor)
+/* The ratio that a record states. */
+static struct ratio stated(const json_t *row)
 {
     struct ratio r = {NAN, NAN, NAN, "paired"};
     const double value = attn_field_number(row, "ratio"), lo = attn_field_number(row, "low"),
                  hi = attn_field_number(row, "high");
-    if (!is_positive(value) || !attn_anchor_named(attn_field_text(row, "anchor"), anchor))
+    if (!is_positive(value))
         return r;
     r.value = value;
     if (is_positive(lo) && lo <= value && is_positive(hi) && hi >= value)
         r.lo = lo, r.hi = hi;
     return r;
+}
+
+/* The ratio of a row to the anchor, whose row is `other` (NULL: none), of turns: as its record
+ * states it; or the inverse of what the anchor's does; or, where both state theirs to a third, the
+ * quotient, with the widest interval that the two allow. */
+static struct ratio of_turns(const json_t *row, const json_t *other, const char *anchor)
+{
+    const struct ratio none = {NAN, NAN, NAN, "paired"}, one = {1, 1, 1, "paired"};
+    const char *to = attn_field_text(row, "anchor"), *others = attn_field_text(other, "anchor");
+    struct ratio own = stated(row), base = stated(other);
+    if (attn_anchor_named(to, anchor))
+        return own;
+    if (strcmp(others, attn_field_text(row, "backend")) == 0)
+        own = one;
+    else if (!*to || strcmp(to, others) != 0)
+        return none;
+    return (struct ratio){own.value / base.value, own.lo / base.hi, own.hi / base.lo, "paired"};
 }
 
 /* Summarises n ratios, each of which stands for a round of its own. */
@@ -188,18 +206,40 @@ static bool has_changed(json_t *series, const json_t *other)
     return changed;
 }
 
+/* Was this very measurement met before, in another run of that day: a merged one, an imported one?
+ * Two measurements do not agree in every bit of two rounds or more. */
+static bool is_copy(json_t *seen, const json_t *row, const char *machine)
+{
+    const json_t *rounds = json_object_get(row, "rounds");
+    const size_t n = json_array_size(rounds);
+    char key[1024];
+    int length = snprintf(key, sizeof key, "%s/%.10s/%s/%s/%s/%s/%s/%.17g", machine,
+                          attn_field_text(row, "date"), attn_field_text(row, "commit"),
+                          attn_field_text(row, "backend"), attn_field_text(row, "plugin"),
+                          attn_field_text(row, "version"), attn_field_text(row, "cache"),
+                          attn_field_number(row, "threads"));
+    for (size_t i = 0; i < n && i < 16 && length > 0 && (size_t)length < sizeof key; i++)
+        length += snprintf(key + length, sizeof key - (size_t)length, "/%.17g",
+                           json_number_value(json_array_get(rounds, i)));
+    if (n < 2 || length < 0 || (size_t)length >= sizeof key)
+        return false;
+    const bool copy = json_object_get(seen, key) != NULL;
+    json_object_set_new(seen, key, json_true());
+    return copy;
+}
+
 static void add_points(json_t *all, const json_t *results, const json_t *names,
                        const struct attn_history_wish *wish, const char *anchor)
 {
     size_t i, s;
-    json_t *row, *series;
+    json_t *row, *series, *seen = json_object();
     json_array_foreach(results, i, row)
     {
-        if (!is_wanted(row, wish, anchor))
-            continue;
         const char *machine = machine_of(names, row);
+        if (!is_wanted(row, wish, anchor) || is_copy(seen, row, machine))
+            continue;
         const json_t *other = anchor_of(results, i, anchor);
-        struct ratio ratio = stated(row, anchor);
+        struct ratio ratio = of_turns(row, other, anchor);
         if (isnan(ratio.value))
             ratio = of_rounds(row, other);
         json_array_foreach(all, s, series)
@@ -209,6 +249,7 @@ static void add_points(json_t *all, const json_t *results, const json_t *names,
                                       point_json(row, &ratio, has_changed(series, other)));
         }
     }
+    json_decref(seen);
 }
 
 static json_t *change_json(const json_t *point, size_t at, const struct attn_change *change)
@@ -220,33 +261,87 @@ static json_t *change_json(const json_t *point, size_t at, const struct attn_cha
                      change->after, "p", change->p);
 }
 
+/* Ratios of a series that are all of turns, or all by rounds: a change of method is none of speed. */
+struct kind {
+    double *values, *variances; /* the variances of their logarithms, as their intervals say */
+    size_t *places, count;      /* places: which point each is */
+    struct attn_change *changes;
+};
+
+static void take_kind(const json_t *points, const char *source, struct kind *k)
+{
+    size_t i;
+    json_t *point;
+    k->count = 0;
+    json_array_foreach(points, i, point)
+    {
+        const double ratio = attn_field_number(point, "ratio"),
+                     width = log(attn_field_number(point, "high") / attn_field_number(point, "low"));
+        if (!isfinite(ratio) || strcmp(attn_field_text(point, "source"), source) != 0)
+            continue;
+        k->values[k->count] = ratio;
+        k->variances[k->count] = isfinite(width) ? pow(width / (2 * 1.96), 2) : 0;
+        k->places[k->count++] = i;
+    }
+}
+
+/* The variance of the mean of n, as far as the intervals of each say. */
+static double variance_of_mean(const double *variances, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += variances[i];
+    return n ? sum / (double)n / (double)n : 0;
+}
+
+/* Is change c of n larger than what the intervals of its points explain? Points that lie close
+ * together by chance pass the test of the changes, which looks at nothing else. */
+static bool is_beyond_intervals(const struct kind *k, size_t c, size_t n)
+{
+    static const double limit = 3.29; /* normal, two-sided: ATTN_CHANGE_P */
+    const struct attn_change *change = &k->changes[c];
+    const size_t from = c ? k->changes[c - 1].at : 0,
+                 to = c + 1 < n ? k->changes[c + 1].at : k->count;
+    const double variance = variance_of_mean(k->variances + from, change->at - from) +
+                            variance_of_mean(k->variances + change->at, to - change->at);
+    return fabs(log(change->after / change->before)) > limit * sqrt(variance);
+}
+
+/* Puts a change in its place: in the order of points. */
+static void put_change(json_t *list, json_t *change)
+{
+    size_t place = json_array_size(list);
+    while (place > 0 && attn_field_number(json_array_get(list, place - 1), "at") >
+                            attn_field_number(change, "at"))
+        place--;
+    json_array_insert_new(list, place, change);
+}
+
 /* Finds the changes of a series. Returns the number of its ratios, or -1 without memory. */
 static long find_changes(json_t *series, double margin)
 {
+    static const char *const sources[] = {"paired", "rounds"};
     const struct attn_change_rule rule = {ATTN_CHANGE_WINDOW, ATTN_CHANGE_P, margin};
     const json_t *points = json_object_get(series, "points");
-    const size_t n = json_array_size(points);
-    double *values = calloc(n + 1, sizeof *values);
-    size_t *places = calloc(n + 1, sizeof *places), count = 0;
-    struct attn_change *changes = calloc(n + 1, sizeof *changes);
-    long result = -1;
-    if (values && places && changes) {
-        for (size_t i = 0; i < n; i++) {
-            const double ratio = attn_field_number(json_array_get(points, i), "ratio");
-            if (isfinite(ratio))
-                values[count] = ratio, places[count++] = i;
-        }
-        const size_t found = attn_changes_find(values, count, &rule, changes);
+    const size_t n = json_array_size(points) + 1;
+    struct kind k = {calloc(n, sizeof *k.values), calloc(n, sizeof *k.variances),
+                     calloc(n, sizeof *k.places), 0, calloc(n, sizeof *k.changes)};
+    long result = k.values && k.variances && k.places && k.changes ? 0 : -1;
+    for (size_t s = 0; result >= 0 && s < sizeof sources / sizeof *sources; s++) {
+        take_kind(points, sources[s], &k);
+        const size_t found = attn_changes_find(k.values, k.count, &rule, k.changes);
         for (size_t c = 0; c < found; c++) {
-            const size_t at = places[changes[c].at];
-            json_array_append_new(json_object_get(series, "changes"),
-                                  change_json(json_array_get(points, at), at, &changes[c]));
+            const size_t at = k.places[k.changes[c].at];
+            if (is_beyond_intervals(&k, c, found))
+                put_change(json_object_get(series, "changes"),
+                           change_json(json_array_get(points, at), at, &k.changes[c]));
         }
-        result = (long)count;
+        result += (long)k.count;
     }
-    free(values);
-    free(places);
-    free(changes);
+    free(k.values);
+    free(k.variances);
+    free(k.places);
+    free(k.changes);
     return result;
 }
 

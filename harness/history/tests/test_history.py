@@ -167,6 +167,47 @@ class Series(Case):
         points = self.series("small", "--anchor", "peer")["mine"]["points"]
         self.assertEqual([p["source"] for p in points], ["rounds"] * 3)
 
+    def test_turns_count_in_both_directions_and_across(self):
+        def live(ratio, lo, hi):
+            return {"paired": {"anchor": "slow", "ratio": ratio, "ci95": [lo, hi]}}
+        write_run(self.path("runs", "a"), machine(1),
+                  [bench("mine", [1.0, 2.0], live=live(0.25, 0.2, 0.4)),
+                   bench("peer", [3.0, 4.0], live=live(0.5, 0.4, 0.8)), bench("slow", [2.0, 4.0])])
+        self.expect(0, "rebuild", self.path("runs"))
+        point = self.series("small", "--anchor", "mine")["slow"]["points"][0]
+        self.assertEqual([point[k] for k in ("ratio", "low", "high", "source")], [4, 2.5, 5, "paired"])
+        point = self.series("small", "--anchor", "peer")["mine"]["points"][0]
+        self.assertEqual([point[k] for k in ("ratio", "low", "high", "source")], [0.5, 0.25, 1, "paired"])
+
+    def test_a_change_is_of_one_method_and_beyond_the_intervals(self):
+        def live(ratio, width):
+            return {"paired": {"anchor": "slow", "ratio": ratio,
+                               "ci95": [ratio / (1 + width), ratio * (1 + width)]}}
+
+        def changes(name, lives):
+            for day, paired in enumerate(lives, 1):
+                noise = 1 + 1e-4 * (day % 3)
+                write_run(self.path(name, str(day)), machine(day),
+                          [bench("mine", [1.0 * noise, 2.0 * noise], live=paired),
+                           bench("slow", [2.0, 4.0])])
+            self.expect(0, "rebuild", self.path(name))
+            return [c["at"] for c in self.series("small")["mine"]["changes"]]
+
+        ratios = [0.2, 0.2001, 0.2002, 0.3, 0.3001, 0.3002]
+        self.assertEqual(changes("narrow", [live(r, 0.02) for r in ratios]), [3])
+        self.assertEqual(changes("wide", [live(r, 1) for r in ratios]), [])
+        self.assertEqual(changes("methods", [None] * 4 + [live(0.3 + i / 1e4, 0.02) for i in range(4)]), [])
+
+    def test_a_measurement_counts_once_however_many_runs_have_it(self):
+        runs = self.runs(2)
+        # as `merge` does it: the same measurements, other bytes
+        with open(os.path.join(runs[0], "results.ndjson"), encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
+        for record in records:
+            del record["crc32"]
+        self.expect(0, "add", *runs, write_run(self.path("merged"), machine(1), records[::-1]))
+        self.assertEqual(len(self.series("small")["mine"]["points"]), 2)
+
     def test_machines_are_not_mixed(self):
         base = [bench("mine", [1.0, 1.0]), bench("slow", [2.0, 2.0])]
         other = [bench("mine", [1.0, 1.0]), bench("slow", [4.0, 4.0])]
