@@ -143,9 +143,13 @@ enum attn_exit attn_verb_compare_live(struct attn_command *c, const struct attn_
         print_json(results, &tally, c->compare.margin, code);
     else if (tally.compared > 0)
         print_tally(&tally);
-    if (tally.compared == 0 && !attn_interrupted)
-        attn_complain(code, "no case was compared");
-    else if (!attn_interrupted)
+    if (tally.compared == 0 && !attn_interrupted) {
+        snprintf(why, sizeof why, "exit %d: no case was compared%s", code,
+                 code == ATTN_EXIT_NUMERICS     ? ", as a result is wrong"
+                 : code == ATTN_EXIT_INCOMPLETE ? ", as a worker failed"
+                                                : "");
+        attn_complain(code, why);
+    } else if (!attn_interrupted)
         attn_complain_compared(code, true);
 out:
     json_decref(results);

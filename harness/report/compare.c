@@ -13,11 +13,13 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/anchor.h"
 #include "report/compare_put.h"
 #include "report/paired.h"
 #include "report/speedup.h"
+#include "report/text.h"
 #include "results/figures.h"
 
 /* With an anchor all times are relative to it. */
@@ -64,6 +66,18 @@ static void judge(const struct attn_pairs *pairs, struct attn_pair *pair,
         pair->verdict = ATTN_SAME;
     else
         pair->verdict = ATTN_UNCLEAR;
+}
+
+static bool is_timed(const struct attn_run_data *run)
+{
+    size_t i;
+    const json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "type"), "bench") == 0)
+            return true;
+    }
+    return false;
 }
 
 /* One sentence: the first difference that stops the comparison, and how many more there are. */
@@ -218,7 +232,12 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
         snprintf(why, size, "%s", no_memory);
         return -1;
     }
-    if (f.differences.stopping && !options->cross)
+    if (f.differences.stopping && !options->cross && is_timed(base) != is_timed(next))
+        snprintf(f.reason, sizeof f.reason,
+                 "not comparable: the %s has no timings, as a run of 'verify' ('verify --baseline' "
+                 "compares errors)",
+                 is_timed(base) ? "new run" : "base");
+    else if (f.differences.stopping && !options->cross)
         explain_differences(&f.differences, f.reason, sizeof f.reason);
     else
         status = find(base, next, options, &f, why, size);

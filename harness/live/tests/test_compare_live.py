@@ -105,7 +105,7 @@ class Live(unittest.TestCase):
     def test_what_fails_verification_is_not_timed(self):
         done = self.live(3, "--plugin", plugin("unwritten"), "naive", "test", ONE_HEAD)
         self.assertIn("test: fail", done.stdout)
-        self.assertIn("no case was compared", done.stderr)
+        self.assertIn("exit 3: no case was compared, as a result is wrong", done.stderr)
 
     def test_time_is_up(self):
         # On a busy machine verification may take all of it.
