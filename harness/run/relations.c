@@ -3,6 +3,7 @@
 #include "run/relations.h"
 
 #include <math.h>
+#include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -94,6 +95,19 @@ static void enter(struct attn_entry *entry, enum attn_check check, enum attn_sta
              reason);
 }
 
+/* A check computes a problem of its own, of other sizes perhaps: says which. */
+static void add_problem(const struct attn_case *c, const struct attn_relation_work *work, char *text,
+                        size_t size)
+{
+    char line[ATTN_CASE_LINE_MAX], own[ATTN_CASE_LINE_MAX];
+    const size_t used = strlen(text);
+    attn_case_canonical(c, line, sizeof line);
+    attn_case_canonical(&work->base->c, own, sizeof own);
+    if (strcmp(line, own) != 0)
+        snprintf(text + used, size - used, "; this check computes '%.200s', with inputs of its own",
+                 line);
+}
+
 /* The worker that a relation needs: the seat's, or one with another number of threads. NULL: there
  * is no such worker; the relation then gets no verdict. */
 static struct attn_worker *worker_for(struct attn_seat *seat, enum attn_check check)
@@ -135,7 +149,7 @@ static void try_relation(const struct attn_session *session, const struct attn_r
                          struct attn_seat *seat, struct attn_instance *parts[],
                          struct attn_relation_work *work, struct attn_entry *entry)
 {
-    char text[384];
+    char text[448];
     const bool exact = relation->exact(work);
     const enum ref_fill_kind kind = relation->structured ? REF_FILL_STRUCTURED : REF_FILL_GENERIC;
     struct attn_outcome outcome = {.status = ATTN_PASS};
@@ -166,6 +180,8 @@ static void try_relation(const struct attn_session *session, const struct attn_r
                                     relation->parts * ref_delta(&work->numerics, kind);
         if (ok && work->sees_scale)
             attn_power_refuse_scales(&entry->power);
+        if (!ok)
+            add_problem(&parts[relation->parts - 1]->c, work, text, sizeof text);
         enter(entry, relation->check, ok ? ATTN_PASS : ATTN_FAIL, text);
     } else if (outcome.status != ATTN_PASS && outcome.status != ATTN_SKIP) {
         enter(entry, relation->check, outcome.status, outcome.reason);

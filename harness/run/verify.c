@@ -17,6 +17,18 @@
 #include "run/retry.h"
 #include "run/verify_one.h"
 
+/* Says on which inputs it is so, if not on those of the case: NaN everywhere from a kernel that is
+ * right on usual ones needs that word. */
+static void put_reason(FILE *out, const struct attn_entry *entry)
+{
+    const char *reason = entry->verdict.reason, *fill = attn_fill_name(entry->fill);
+    fputs("    ", out);
+    if (!entry->failed_smaller && entry->fill != ATTN_FILL_NORMAL && entry->fill != entry->c->fill &&
+        strncmp(reason, fill, strlen(fill)) != 0)
+        fprintf(out, "fill=%s: ", fill);
+    fprintf(out, "%s\n", reason);
+}
+
 static void print_result(FILE *out, const struct attn_entry *entry,
                          const struct attn_session *session)
 {
@@ -49,7 +61,7 @@ static void print_result(FILE *out, const struct attn_entry *entry,
     if (v->status == ATTN_PASS)
         return;
     if (*v->reason)
-        fprintf(out, "    %s\n", v->reason);
+        put_reason(out, entry);
     if (v->status == ATTN_SKIP && !entry->harmless)
         fprintf(out, "    this skip is in no list of expected skips, so it counts\n");
     if (v->status != ATTN_SKIP) {
