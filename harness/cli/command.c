@@ -287,7 +287,7 @@ void attn_command_help(const struct attn_verb *verb)
     for (const struct attn_flag *f = attn_flags; f->name; f++) {
         if (!attn_flag_belongs(f, verb))
             continue;
-        char left[64];
+        char left[96];
         snprintf(left, sizeof left, "%c%c%s--%s%s%s", f->letter ? '-' : ' ',
                  f->letter ? f->letter : ' ', f->letter ? ", " : "  ", f->name,
                  f->argument ? " " : "", f->argument ? f->argument : "");

@@ -68,6 +68,14 @@ static void keep_lines_whole(void)
         setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
+/* The exit code, unless what was printed did not arrive. */
+static enum attn_exit check_printed(enum attn_exit code)
+{
+    if (fflush(stdout) || ferror(stdout))
+        return attn_complain(ATTN_EXIT_INTERNAL, "standard output cannot be written");
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     struct attn_command command;
@@ -82,19 +90,18 @@ int main(int argc, char **argv)
     if (command.version) {
         printf("attnbench " ATTNBENCH_VERSION " (" ATTNBENCH_COMMIT "), " ATTNBENCH_BUILD
                ", " ATTNBENCH_COMPILER "\n");
-        return fflush(stdout) ? ATTN_EXIT_INTERNAL : ATTN_EXIT_OK;
+        return (int)check_printed(ATTN_EXIT_OK);
     }
     if (command.help) {
         attn_command_help(command.verb);
-        return argc < 2 ? ATTN_EXIT_USAGE : ATTN_EXIT_OK;
+        return (int)check_printed(argc < 2 ? ATTN_EXIT_USAGE : ATTN_EXIT_OK);
     }
     if (attn_paths_find(&paths, why, sizeof why))
         return (int)attn_complain(ATTN_EXIT_INTERNAL, why);
     install_handlers();
     attn_confine_choose((enum attn_confine)command.confine[0]);
     code = command.verb->run(&command, &paths);
-    if (fflush(stdout) || ferror(stdout))
-        code = attn_complain(ATTN_EXIT_INTERNAL, "standard output cannot be written");
+    code = check_printed(code);
     if (code == ATTN_EXIT_OK && attn_json_refusals() > 0)
         code = attn_complain(ATTN_EXIT_INTERNAL,
                              "no memory for all of the output: it lacks something");

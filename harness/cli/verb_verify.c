@@ -48,6 +48,13 @@ static enum attn_exit judge_drift(const struct attn_command *c, const struct att
                                                                    : ATTN_EXIT_OK;
 }
 
+/* After the line about the verdicts, whose exit code this one takes the place of. */
+static enum attn_exit not_written(const char *why)
+{
+    fprintf(stderr, "attnbench: exit %d: %s\n", ATTN_EXIT_INTERNAL, why);
+    return ATTN_EXIT_INTERNAL;
+}
+
 enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths *paths)
 {
     struct attn_session session;
@@ -67,6 +74,7 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
     }
     const char *file = c->settings.reproducer;
     if ((file && check_writable(file, why, sizeof why)) ||
+        (c->junit && check_writable(c->junit, why, sizeof why)) ||
         (c->baseline && !(earlier = attn_drift_read(c->baseline, why, sizeof why))) ||
         (c->out &&
          attn_session_create(&session, c->out, attn_provenance_json(&session, c->verb->name),
@@ -104,12 +112,12 @@ enum attn_exit attn_verb_verify(struct attn_command *c, const struct attn_paths 
     }
     if (file && !session.reproduced)
         fprintf(stderr, "attnbench: nothing was written to %s\n", file);
-    if (c->junit && attn_junit_write(session.records, c->junit, why, sizeof why))
-        code = attn_complain(ATTN_EXIT_INTERNAL, why);
-    if (c->statement && !attn_interrupted && attn_statement_write(c, &session, why, sizeof why))
-        code = attn_complain(ATTN_EXIT_INTERNAL, why);
     if (*line && !attn_interrupted)
         attn_complain(code, line);
+    if (c->junit && attn_junit_write(session.records, c->junit, why, sizeof why))
+        code = not_written(why);
+    if (c->statement && !attn_interrupted && attn_statement_write(c, &session, why, sizeof why))
+        code = not_written(why);
 out:
     json_decref(earlier);
     attn_session_close(&session);

@@ -118,6 +118,7 @@ class Help(Case):
         for verb in verbs:
             shown = self.expect(0, verb, "--help", env={"COLUMNS": ""}).stdout
             self.assertIn("attnbench " + verb, shown)
+            self.assertNotRegex(shown, r"(?m)\|.?$")  # a list of values that is cut off
             self.assertLessEqual(max(map(len, shown.splitlines())), 80)
 
     def test_mistakes_are_answered_with_the_nearest_word(self):

@@ -118,7 +118,8 @@ class Verify(Case):
 
     def test_a_fill_finds_what_random_numbers_hide(self):
         done = self.expect(3, "verify", "--plugin", broken("no_maximum"), PLAIN)
-        self.assertRegex(done.stdout, r"rerun: attnbench verify .*fill=(one_hot|negative)")
+        fill = re.search(r"rerun: attnbench verify .*(fill=(one_hot|negative))", done.stdout).group(1)
+        self.assertIn(f"    {fill}: out[", done.stdout)
         self.expect(0, "verify", "--plugin", broken("no_maximum"), PLAIN, "--fills", "none")
 
     def test_wrong_numbers_fail_and_the_repro_line_reruns_them(self):
@@ -349,12 +350,21 @@ class Verify(Case):
         self.expect(0, "verify", "-b", "naive", SMALL, "--junit", self.path("j.xml"))
         with open(self.path("j.xml"), encoding="utf-8") as file:
             self.assertIn("<testsuite", file.read())
+        # the last line is about the exit code that there is
+        done = self.expect(1, "verify", "--plugin", broken("no_maximum"), PLAIN, "--junit", "/dev/full")
+        said = done.stderr.splitlines()
+        self.assertIn("exit 3: 1 fail", said[-2])
+        self.assertIn("exit 1: /dev/full", said[-1])
+        done = self.expect(2, "verify", "-b", "naive", SMALL, "--junit", self.path("none") + "/j.xml")
+        self.assertNotIn("pass", done.stdout)
 
     def test_standard_output_that_can_not_be_written_is_an_internal_error(self):
-        with open("/dev/full", "w", encoding="utf-8") as full:
-            done = subprocess.run([PROGRAM, "list"], stdout=full, stderr=subprocess.PIPE,
-                                  text=True, check=False)
-        self.assertEqual(done.returncode, 1)
+        for words in (["list"], ["--version"], ["help"], ["verify", "--help"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, check=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("standard output cannot be written", done.stderr)
 
     def test_a_reader_that_leaves_ends_the_program_quietly(self):
         reader, writer = os.pipe()
