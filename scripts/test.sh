@@ -15,7 +15,7 @@
 set -euo pipefail
 case " $* " in *' -h '* | *' --help '*) exec sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac
 cd "$(dirname "$0")/.."
-full=0 tier=(--fast-tier) release=(-LE full) sanitized=(-LE 'full|release') share=3
+full=0 tier=(--fast-tier) release=(-LE full) sanitized=(-LE 'full|release') share=4
 if [ "${1:-}" = --full ]; then
     full=1 tier=() release=() sanitized=(-LE release) share=1
     export ATTNBENCH_BARS=1
@@ -58,7 +58,7 @@ part "tests in release" 670 \
     ctest --test-dir build --output-on-failure -j "$jobs" "${release[@]}"
 
 # The same tests with sanitizers; of those of the command line, which last longest, the fast tier takes a
-# third. Leak checking stays on; the allocator may refuse, as tests of
+# quarter. Leak checking stays on; the allocator may refuse, as tests of
 # refused memory want it to.
 part "building with sanitizers" 200 scripts/build.sh "${tier[@]}" asan-ubsan
 part "tests with sanitizers" 340 env \
