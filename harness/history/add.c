@@ -55,7 +55,7 @@ static int file_run(struct attn_index *index, const char *folder, FILE *notes, s
                     char *why, size_t size)
 {
     const int status = attn_folder_file(index, folder, notes, why, size);
-        tally->untimed += status == ATTN_FOLDER_UNTIMED;
+    tally->untimed += status == ATTN_FOLDER_UNTIMED;
     tally->left_out += status == 1;
     if (status == 1)
         fprintf(notes, "left out: %s\n", why);

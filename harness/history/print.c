@@ -173,11 +173,12 @@ void attn_history_put(FILE *out, const json_t *history)
 
 void attn_history_put_legend(FILE *out, double margin)
 {
-    fprintf(out,
-            "ratio: time over the anchor's in the same run, of alternating batches where paired, "
-            "else round by\nround; above 1 is slower. A change has p < %g, is above %g %% and beyond "
-            "the intervals.\n",
-            ATTN_CHANGE_P, 100 * margin);
+    fprintf(
+        out,
+        "ratio: time over the anchor's in the same run, of alternating batches where paired, "
+        "else round by\nround; above 1 is slower. A change has p < %g, is above %g %% and beyond "
+        "the intervals.\n",
+        ATTN_CHANGE_P, 100 * margin);
 }
 
 void attn_history_put_cases(FILE *out, const json_t *cases)

@@ -261,7 +261,8 @@ static json_t *change_json(const json_t *point, size_t at, const struct attn_cha
                      change->after, "p", change->p);
 }
 
-/* Ratios of a series that are all of turns, or all by rounds: a change of method is none of speed. */
+/* Ratios of a series that are all of turns, or all by rounds: a change of method is none of speed.
+ */
 struct kind {
     double *values, *variances; /* the variances of their logarithms, as their intervals say */
     size_t *places, count;      /* places: which point each is */
@@ -276,7 +277,8 @@ static void take_kind(const json_t *points, const char *source, struct kind *k)
     json_array_foreach(points, i, point)
     {
         const double ratio = attn_field_number(point, "ratio"),
-                     width = log(attn_field_number(point, "high") / attn_field_number(point, "low"));
+                     width =
+                         log(attn_field_number(point, "high") / attn_field_number(point, "low"));
         if (!isfinite(ratio) || strcmp(attn_field_text(point, "source"), source) != 0)
             continue;
         k->values[k->count] = ratio;

@@ -3,9 +3,9 @@
 #include "run/relations.h"
 
 #include <math.h>
-#include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "explain/power.h"
 #include "reference/bound.h"
@@ -96,8 +96,8 @@ static void enter(struct attn_entry *entry, enum attn_check check, enum attn_sta
 }
 
 /* A check computes a problem of its own, of other sizes perhaps: says which. */
-static void add_problem(const struct attn_case *c, const struct attn_relation_work *work, char *text,
-                        size_t size)
+static void add_problem(const struct attn_case *c, const struct attn_relation_work *work,
+                        char *text, size_t size)
 {
     char line[ATTN_CASE_LINE_MAX], own[ATTN_CASE_LINE_MAX];
     const size_t used = strlen(text);

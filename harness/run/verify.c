@@ -23,8 +23,8 @@ static void put_reason(FILE *out, const struct attn_entry *entry)
 {
     const char *reason = entry->verdict.reason, *fill = attn_fill_name(entry->fill);
     fputs("    ", out);
-    if (!entry->failed_smaller && entry->fill != ATTN_FILL_NORMAL && entry->fill != entry->c->fill &&
-        strncmp(reason, fill, strlen(fill)) != 0)
+    if (!entry->failed_smaller && entry->fill != ATTN_FILL_NORMAL &&
+        entry->fill != entry->c->fill && strncmp(reason, fill, strlen(fill)) != 0)
         fprintf(out, "fill=%s: ", fill);
     fprintf(out, "%s\n", reason);
 }
