@@ -133,11 +133,14 @@ class Paired(Bench):
 
 class Runtime(Bench):
     def test_onednn_may_have_a_thread_that_its_caller_waits_for(self):
-        # The last one's run takes 6 ms, so that on a busy machine it may have no cold timings.
-        cases = ("s=1 d=64", "h=4 s=32 d=64", "h=2 s=128 d=32 score=additive")
-        records = self.bench(0, "-b", "onednn", "--rounds", "3", *cases)
-        timed = [(record["case"], record["cache"]) for record in records["bench"]]
-        self.assertEqual(len([cache for _, cache in timed if cache == "hot"]), len(cases), timed)
+        records = self.bench(0, "-b", "onednn", "--rounds", "3", "s=1 d=64", "h=4 s=32 d=64",
+                             "h=2 s=128 d=32 score=additive")
+        # What took 10 ms when it was verified, as the last one may on a busy machine, and takes so
+        # long again has no cold timings.
+        short = [record["seconds"] < 0.01 for record in records["verify"]]
+        caches = [record["cache"] for record in records["bench"]]
+        self.assertEqual((len(short), caches.count("hot")), (3, 3))
+        self.assertIn(caches.count("cold"), range(sum(short), 4))
 
 
 if __name__ == "__main__":
