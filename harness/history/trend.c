@@ -300,13 +300,13 @@ static double variance_of_mean(const double *variances, size_t n)
  * together by chance pass the test of the changes, which looks at nothing else. */
 static bool is_beyond_intervals(const struct kind *k, size_t c, size_t n)
 {
-    static const double limit = 3.29; /* normal, two-sided: ATTN_CHANGE_P */
     const struct attn_change *change = &k->changes[c];
     const size_t from = c ? k->changes[c - 1].at : 0,
                  to = c + 1 < n ? k->changes[c + 1].at : k->count;
     const double variance = variance_of_mean(k->variances + from, change->at - from) +
                             variance_of_mean(k->variances + change->at, to - change->at);
-    return fabs(log(change->after / change->before)) > limit * sqrt(variance);
+    /* normal, two-sided */
+    return erfc(fabs(log(change->after / change->before)) / sqrt(2 * variance)) < ATTN_CHANGE_P;
 }
 
 /* Puts a change in its place: in the order of points. */
