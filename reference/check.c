@@ -247,6 +247,26 @@ static bool dilations_fit(const struct ref_operands *operands, char *why, size_t
     return true;
 }
 
+static bool buckets_fit(const struct ref_operands *operands, char *why, size_t size)
+{
+    const struct attn_tensor *given = operands->by_role[ATTN_BUCKETS];
+    const int64_t buckets = operands->problem->buckets;
+    int64_t at[ATTN_MAX_RANK], count = given && given->data ? 1 : 0;
+
+    for (uint32_t x = 0; given && x < given->rank; x++)
+        count *= given->shape[x];
+    for (int64_t n = 0; n < count; n++) {
+        int64_t rest = n;
+        for (uint32_t x = given->rank; x-- > 0; rest /= given->shape[x])
+            at[x] = rest % given->shape[x];
+        const double bucket = ref_load(given, at);
+        if (bucket < 0.0 || bucket >= (double)buckets)
+            return refuse(why, size, "bucket %.0f is outside 0..%lld", bucket,
+                          (long long)buckets - 1);
+    }
+    return true;
+}
+
 int ref_check_problem(const struct attn_problem *problem, char *why, size_t size)
 {
     const struct ref_op *op = ref_op_find(problem->op);
@@ -274,7 +294,8 @@ int ref_check_problem(const struct attn_problem *problem, char *why, size_t size
     for (uint32_t t = 0; t < problem->n_tensors; t++)
         if (!tensor_fits(op, &operands, &shape, &problem->tensors[t], why, size))
             return ATTN_INVALID;
-    if (!lengths_fit(&operands, why, size) || !dilations_fit(&operands, why, size))
+    if (!lengths_fit(&operands, why, size) || !dilations_fit(&operands, why, size) ||
+        !buckets_fit(&operands, why, size))
         return ATTN_INVALID;
     const struct ref_score *score = op->scores ? ref_score_find(problem->score) : NULL;
     return score && score->check ? score->check(&operands, why, size) : ATTN_OK;

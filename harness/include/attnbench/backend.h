@@ -249,7 +249,7 @@ enum attn_role {
                              linear_decay: [B,H,S,Dk] logarithm g of the decay of a step, g <= 0 */
     ATTN_BONUS = 106,     /* wkv: [Dv] added to the key of the query's own step
                              linear_decay, optional: [H,Dk] weight of the own step, instead of 1 */
-    ATTN_STATE_IN = 107,  /* optional: what went before
+    ATTN_STATE_IN = 107,  /* optional: what went before (wkv: nothing, if a = b = 0)
                              wkv: [B,Dv,3] a, b, p: numerator a exp(p), denominator b exp(p), b > 0
                              linear_decay: [B,H,Dk,Dv] */
     ATTN_STATE_OUT = 108, /* output, optional: the same after the last step. wkv: compared are a/b

@@ -105,9 +105,9 @@ static void add_term(struct sums *sums, double p, double v, double error)
 static bool earlier(const struct terms *x, double *mean, double *log_weight)
 {
     const struct sequence *s = x->s;
-    if (!s->state)
+    const double *state = s->state ? s->state + x->c * 3 : NULL;
+    if (!state || (state[0] == 0 && state[1] == 0)) /* with 0, 0, -1e38 released kernels begin */
         return false;
-    const double *state = s->state + x->c * 3;
     *mean = state[0] / state[1];
     *log_weight = state[2] + log(state[1]) - (double)x->t * s->decay[x->c];
     return true;

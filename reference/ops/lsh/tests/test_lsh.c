@@ -351,6 +351,17 @@ static void given_buckets_are_taken(void **unused)
     assert_int_equal(ref_op_find(ATTN_OP_LSH)->derive(&made.problem, "normal", 2), ATTN_OK);
     compute(NULL, REF_FILL_GENERIC, false);
     assert_memory_equal(before, made.out, (size_t)(made.steps * DV) * sizeof(double));
+
+    /* Only those that are there: not -1, and not with the number of the round on top. */
+    char why[256];
+    const int32_t right = made.buckets[3], wrong[] = {-1, (int32_t)made.problem.buckets, 1 << 30};
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        made.buckets[3] = wrong[n];
+        assert_int_equal(ref_check_problem(&made.problem, why, sizeof why), ATTN_INVALID);
+        assert_non_null(strstr(why, "is outside 0.."));
+    }
+    made.buckets[3] = right;
+    assert_int_equal(ref_check_problem(&made.problem, why, sizeof why), ATTN_OK);
 }
 
 /* ---- which buckets are right ---- */

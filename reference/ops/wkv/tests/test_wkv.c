@@ -174,6 +174,31 @@ static void without_decay_it_is_causal_softmax(void **unused)
     }
 }
 
+/* The state that released kernels begin with is none. */
+static void a_state_of_nothing_is_none(void **unused)
+{
+    static double whole[MOST * CHANNELS], bound[MOST * CHANNELS], after[3 * CHANNELS];
+    (void)unused;
+    draw(50, 12, false);
+    build(ATTN_F64);
+    compute(NULL, REF_FILL_GENERIC);
+    memcpy(whole, made.out, sizeof whole);
+    memcpy(bound, made.bound, sizeof bound);
+    memcpy(after, made.after, sizeof after);
+    made.state = true;
+    for (int64_t n = 0; n < 3 * CHANNELS; n++)
+        made.in[n] = n % 3 == 2 ? -1e38 : 0;
+    build(ATTN_F64);
+    compute(NULL, REF_FILL_GENERIC);
+    for (int64_t n = 0; n < made.steps * CHANNELS; n++) {
+        sequence_near(made.out[n], whole[n], 1e-13);
+        sequence_near(made.bound[n], bound[n], 1e-13);
+    }
+    for (int64_t c = 0; c < CHANNELS; c++)
+        for (int64_t n = 0; n < 2; n++)
+            sequence_near(made.after[3 * c + n], after[3 * c + n], 1e-13);
+}
+
 /* Two parts, the state handed over, are the whole. */
 static void parts_with_a_state_are_the_whole(void **unused)
 {
@@ -370,6 +395,7 @@ int main(void)
         cmocka_unit_test(known_values),
         cmocka_unit_test(the_recurrence_agrees),
         cmocka_unit_test(without_decay_it_is_causal_softmax),
+        cmocka_unit_test(a_state_of_nothing_is_none),
         cmocka_unit_test(parts_with_a_state_are_the_whole),
         cmocka_unit_test(keys_that_are_no_numbers),
         cmocka_unit_test(the_bound_holds),
