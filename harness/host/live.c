@@ -34,7 +34,7 @@ struct attn_outcome attn_live_begin(struct attn_worker *worker, struct attn_inst
     *out = NULL;
     struct attn_live *live = calloc(1, sizeof(*live));
     if (!live)
-        return attn_outcome_make(ATTN_ERROR, "no memory for a live timing");
+        return attn_outcome_make(ATTN_ERROR, ATTN_NO_OPERANDS "no memory for a live timing");
     if (params->n_spots > 0)
         memcpy(request.spots, params->spots, params->n_spots * sizeof(*params->spots));
     live->worker = worker;

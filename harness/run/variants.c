@@ -138,12 +138,14 @@ static void judge_state(struct attn_variants *v, uint32_t state,
 {
     struct attn_instance *instance = state & ATTN_STATE_SECOND ? v->twin : v->base;
     uint64_t kept[ATTN_SPOTS_MAX];
-    char why[256];
+    char why[512] = ATTN_NO_OPERANDS;
+    const size_t used = strlen(why);
     for (uint32_t s = 0; s < v->n_spots; s++)
         kept[s] = v->spots[s].away;
     exchange_spots(v, state, instance, kept);
-    if (!v->judges[state] && attn_judge_create(instance, ATTN_FILL_BUDGET, v->threads,
-                                               &v->judges[state], why, sizeof why) != 0)
+    if (!v->judges[state] &&
+        attn_judge_create(instance, ATTN_FILL_BUDGET, v->threads, &v->judges[state], why + used,
+                          sizeof why - used) != 0)
         attn_judgement_set(verdict, ATTN_ERROR, why);
     else
         attn_examine_outputs(v->judges[state], numerics, approximate, verdict);

@@ -100,6 +100,24 @@ class Stopped(Case):
         self.assertEqual(program.returncode, 6)
 
 
+class Confined(Case):
+    def test_a_worker_that_gets_no_namespace_is_not_started(self):
+        """Where the kernel gives one and no second, the second of two workers has to say so."""
+        def limited(most, *command):
+            # A user namespace has a limit of its own for those within.
+            return subprocess.run(
+                ("unshare", "--user", "--map-root-user", "sh", "-c",
+                 f'echo {most} >/proc/sys/user/max_user_namespaces && exec "$@"', "sh", *command),
+                capture_output=True, text=True, check=False, timeout=120)
+        if limited(1, "true").returncode != 0:
+            self.skipTest("no user namespaces here")
+        live = (PROGRAM, "compare", "--live", "naive", "naive", CASE, "--budget", "1s")
+        self.assertIn(limited(64, *live).returncode, (0, 5, 7))
+        done = limited(1, *live)
+        self.assertEqual(done.returncode, 6, done.stdout + done.stderr)
+        self.assertIn("cannot start the worker: no user namespace of its own: No space left", done.stdout)
+
+
 class Lacking(Case):
     """What a run needs is not there."""
 

@@ -32,30 +32,31 @@ static void set_limits(const struct attn_message_config *config)
         setrlimit(RLIMIT_DATA, &data);
 }
 
-/* Before any code of a plugin, and while there is one thread. Where it is refused (a sanitizer has
- * a thread of its own) the worker goes on without. */
+/* Before any code of a plugin, and while there is one thread. What the host has found possible must
+ * be had; but a worker with sanitizers, which have a thread of their own, goes on without. */
 static int confine(const struct attn_message_config *config, struct attn_message_reply *reply)
 {
     const uint32_t later = config->rungs & ~(1u << ATTN_RUNG_USER | 1u << ATTN_RUNG_PID);
     struct attn_confinement taken = {0};
     const int result = attn_isolate_self();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (result < 0 || getppid() != config->host) {
-        attn_reply_set(reply, ATTN_ERROR, "cannot enter a user namespace of its own: %s",
+    if (result < 0 || (result > 0 && LIMIT_DATA) || getppid() != config->host) {
+        attn_reply_set(reply, ATTN_ERROR, ATTN_NO_WORKER "no user namespace of its own: %s",
                        strerror(errno));
         return -1;
     }
     if (result > 0)
         return 0;
     if (config->rungs & 1u << ATTN_RUNG_PID && attn_keep() != 0) {
-        attn_reply_set(reply, ATTN_ERROR, "cannot enter a pid namespace of its own: %s",
+        attn_reply_set(reply, ATTN_ERROR, ATTN_NO_WORKER "no pid namespace of its own: %s",
                        strerror(errno));
         return -1;
     }
     attn_confine_self(later, &taken);
     for (int rung = 0; rung < ATTN_RUNG_NAMES; rung++)
         if (later & ~taken.rungs & 1u << rung) {
-            attn_reply_set(reply, ATTN_ERROR, "cannot be confined as tried before: %s",
+            attn_reply_set(reply, ATTN_ERROR,
+                           ATTN_NO_WORKER "it is not confined as tried before: %s",
                            strerror(taken.errors[rung]));
             return -1;
         }

@@ -77,8 +77,13 @@ int attn_keep(void)
         errno = attn_confine_proc();
         return errno == 0 ? 0 : -1;
     }
-    if (worker < 0)
-        _exit(2); /* a new process would be in a namespace that has no first one */
+    if (worker < 0) { /* nothing is loaded here; any new process is in the namespace */
+        const int refused = errno;
+        close(gate[0]);
+        close(gate[1]);
+        errno = refused;
+        return -1;
+    }
     const struct attn_message_place place = {
         .head = {.length = sizeof(place), .type = ATTN_MESSAGE_PLACE}, .pid = (int32_t)worker};
     attn_channel_send(&place.head);
