@@ -149,7 +149,7 @@ static int take_backend(struct attn_worker *worker, struct attn_plugin_info *inf
 static int take_place(struct attn_worker *worker, char *why, size_t size)
 {
     const struct attn_message_place *message = &worker->in.place;
-    if (worker->number != 1 || worker->place != worker->pid || worker->slot != ATTN_SLOT_NONE ||
+    if (worker->number != 1 || worker->place != worker->pid || worker->phased ||
         message->head.length != sizeof(*message) || message->pid <= 1) {
         snprintf(why, size, "the worker moves to another process");
         return -1;
@@ -167,6 +167,7 @@ static int take_progress(struct attn_worker *worker, const struct attn_exchange 
         if (worker->in.head.length == sizeof(worker->in.phase) &&
             worker->in.phase.slot < ATTN_SLOT_COUNT) {
             worker->slot = worker->in.phase.slot;
+            worker->phased = true;
             return 0;
         }
         snprintf(why, size, "the worker sent a malformed phase");

@@ -182,6 +182,7 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
 
     worker->log_pipe = worker->log_file = worker->socket = -1;
     worker->slot = ATTN_SLOT_NONE;
+    worker->phased = false;
     worker->place = 0;
     worker->number = worker->children = 0;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {

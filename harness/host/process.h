@@ -28,6 +28,7 @@ struct attn_worker {
     uint64_t log_written;   /* bytes */
     uint64_t log_discarded; /* bytes beyond the cap */
     uint32_t slot;          /* enum attn_slot: the last it told of */
+    bool phased;            /* it has told of one: from then on a plugin may speak in its place */
     uint64_t rss;           /* bytes, when last looked at */
     double rss_time;        /* when that was */
     uint32_t children;      /* that the plugin has, and theirs, when last looked at */

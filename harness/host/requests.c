@@ -141,8 +141,11 @@ struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_in
     };
     if (params->n_spots > 0)
         memcpy(request.spots, params->spots, params->n_spots * sizeof(*params->spots));
-    const struct attn_outcome outcome =
+    struct attn_outcome outcome =
         run_shared(worker, instance, params->twin, ATTN_PLACE_START, &request, info);
+    /* A worker that has none says so. */
+    if (outcome.status == ATTN_PASS && worker->in.reply.n_samples == 0)
+        outcome = attn_outcome_make(ATTN_ERROR, "the worker sent a timing without a sample");
     if (outcome.status == ATTN_PASS) {
         reply->last = worker->in.reply.last;
         reply->drawn = worker->in.reply.drawn;

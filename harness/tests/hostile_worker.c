@@ -113,6 +113,23 @@ static void send_phases(void)
         send_bytes(&phase, sizeof(phase));
 }
 
+/* Tells the host that the worker is another process. */
+static void move(void)
+{
+    struct attn_message_place place = {
+        .head = {.length = sizeof(place), .type = ATTN_MESSAGE_PLACE}, .pid = 2};
+    send_bytes(&place, sizeof(place));
+}
+
+/* The same after a slot that ends at once, as a plugin could that is being loaded. */
+static void move_early(void)
+{
+    struct attn_message_phase phase = {
+        .head = {.length = sizeof(phase), .type = ATTN_MESSAGE_PHASE}, .slot = ATTN_SLOT_NONE};
+    send_bytes(&phase, sizeof(phase));
+    move();
+}
+
 static void misbehave(const char *what, int outputs)
 {
     static _Alignas(8) char large[100000];
@@ -138,11 +155,9 @@ static void misbehave(const char *what, int outputs)
         send_fault(ATTN_SLOT_RUN, 4000000000u - 1, ATTN_ACCESS_READ);
     else if (strcmp(what, "fault-distance") == 0)
         send_fault(ATTN_SLOT_RUN, 0, ATTN_ACCESS_READ);
-    else if (strcmp(what, "moves") == 0) {
-        struct attn_message_place place = {
-            .head = {.length = sizeof(place), .type = ATTN_MESSAGE_PLACE}, .pid = 2};
-        send_bytes(&place, sizeof(place));
-    } else if (strcmp(what, "stale") == 0) {
+    else if (strcmp(what, "moves") == 0)
+        move();
+    else if (strcmp(what, "stale") == 0) {
         struct attn_message_reply reply = good_reply();
         --number;
         send_bytes(&reply, sizeof(reply));
@@ -166,6 +181,8 @@ int main(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const char *what = getenv("ATTN_TEST_HOSTILE");
     take();
+    if (what && strcmp(what, "moves-early") == 0)
+        move_early();
     struct attn_message_reply reply = good_reply();
     send_bytes(&reply, sizeof(reply));
     const int outputs = take();

@@ -2,6 +2,7 @@
 /* test_hostile.c - a wrong message from a worker ends its request and does nothing else. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,19 +15,23 @@
 #include "host/worker.h"
 #include "tiny.h"
 
-/* One verification by a worker that does `what`. */
-static struct attn_outcome meet(const char *what)
+/* A verification, or a timing, by a worker that does `what`. */
+static struct attn_outcome meet(const char *what, bool timed)
 {
     const struct attn_worker_config config = {
         .worker_path = TEST_HOSTILE, .plugin_path = "x", .threads = 1, .timeout_s = 1};
     struct attn_worker *worker;
     struct attn_plan_info info;
+    struct attn_bench_reply reply;
     double seconds;
     setenv("ATTN_TEST_HOSTILE", what, 1);
     struct attn_outcome outcome = attn_worker_start(&config, &worker);
-    assert_int_equal(outcome.status, ATTN_PASS);
+    if (outcome.status != ATTN_PASS)
+        return outcome;
     struct attn_instance *instance = tiny_create(3, 5, 4, 0);
-    outcome = attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
+    const struct attn_bench_params params = {.samples = 1, .min_time = 1e-3};
+    outcome = timed ? attn_worker_bench(worker, instance, &params, &reply, &info)
+                    : attn_worker_verify(worker, instance, ATTN_PLACE_END, 1, &info, &seconds);
     tiny_free(instance);
     attn_worker_stop(worker);
     return outcome;
@@ -59,6 +64,7 @@ static void test_garbage(void **state)
         {"fault-operand", ATTN_CRASH, "crashed in run (SIGSEGV)"},
         {"fault-distance", ATTN_FAIL, "reads before the start of q"},
         {"moves", ATTN_ERROR, "the worker moves to another process"},
+        {"moves-early", ATTN_ERROR, "the worker moves to another process"},
         {"stale", ATTN_ERROR, "the worker sent a message of request 2 during request 3"},
         {"forged", ATTN_ERROR,
          "the worker sent a message after its reply to request 3: a reply was forged"},
@@ -68,12 +74,15 @@ static void test_garbage(void **state)
         {"nothing", ATTN_PASS, ""},
     };
     for (size_t t = 0; t < sizeof(table) / sizeof(table[0]); t++) {
-        const struct attn_outcome outcome = meet(table[t].what);
+        const struct attn_outcome outcome = meet(table[t].what, false);
         if (outcome.status != table[t].status ||
             strncmp(outcome.reason, table[t].reason, strlen(table[t].reason)) != 0)
             fail_msg("%s: %s: '%s'", table[t].what, attn_status_name(outcome.status),
                      outcome.reason);
     }
+    const struct attn_outcome outcome = meet("nothing", true);
+    assert_int_equal(outcome.status, ATTN_ERROR);
+    assert_string_equal(outcome.reason, "the worker sent a timing without a sample");
 }
 
 static void test_text(void **state)
