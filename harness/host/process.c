@@ -194,9 +194,9 @@ int attn_process_start(struct attn_worker *worker, char *why, size_t size)
         goto out;
     }
     if (worker->config.log_path && !worker->config.foreground) {
-        worker->log_file =
-            open(worker->config.log_path,
-                 O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+        worker->log_file = open(
+            worker->config.log_path,
+            O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW, 0644);
         if (worker->log_file < 0)
             what = worker->config.log_path;
         if (worker->log_file < 0 || pipe2(pipes, O_CLOEXEC) != 0) {

@@ -211,6 +211,13 @@ class Hostile(Case):
         log = self.pipe("log/workers.log")
         done = self.run_it(6, *QUICK, "-o", self.path("log"), CASE)
         self.assertIn(f"cannot start the worker: {log}: No such device", done.stdout)
+        # Nor is a link in a folder of somebody else followed.
+        log, target = self.path("link/workers.log"), self.path("target")
+        os.mkdir(self.path("link"))
+        os.symlink(target, log)
+        done = self.run_it(6, *QUICK, "-o", self.path("link"), CASE)
+        self.assertIn(f"cannot start the worker: {log}: Too many levels of symbolic links", done.stdout)
+        self.assertFalse(os.path.exists(target))
 
     # A terminal obeys the first two, the third turns the text, the rest is for HTML, Markdown, XML.
     EVIL = "\x1b]0;owned\x07\x9b2J\u202e\u2028</td><script>alert(1)</script>|`[x](javascript:1)&\x7f"
