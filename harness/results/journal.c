@@ -175,10 +175,10 @@ static int put_entry(struct attn_journal *journal, const json_t *head)
     return status;
 }
 
-/* An entry of the journal itself; `more` may be NULL. */
+/* An entry of the journal itself; `more` may be NULL. Of refused memory it begins no new count: the
+ * record that waits behind a `resume` would be sealed without what was refused to it. */
 static int put_own(struct attn_journal *journal, const char *type, int format, const json_t *more)
 {
-    attn_record_begin();
     json_t *entry = json_pack("{s:s}", "type", type);
     int status = entry ? 0 : -1;
     if (status == 0 && format > 0)
@@ -204,6 +204,7 @@ int attn_journal_begin(struct attn_journal *journal, const char *identity, const
         return -1;
     for (size_t i = 0; i < sizeof random && !identity; i++)
         snprintf(journal->identity + 2 * i, 3, "%02x", random[i]);
+    attn_record_begin();
     return put_own(journal, "run", ATTN_JOURNAL_FORMAT, run);
 }
 
@@ -230,6 +231,7 @@ int attn_journal_end(struct attn_journal *journal)
 {
     if (journal->ended)
         return 0;
+    attn_record_begin();
     if (put_own(journal, "end", 0, NULL) != 0)
         return -1;
     journal->ended = true;

@@ -394,6 +394,13 @@ static void going_on(void **state)
     assert_true(content.torn);
     attn_journal_release(&content);
     attn_journal_resume(&journal, json_pack("{s:s}", "why", "cut off"));
+    /* A record that memory was refused to is not sealed, though a line goes before it. */
+    json_t *record = result(2);
+    attn_record_begin();
+    attn_note_refusal();
+    assert_int_equal(attn_journal_append(&journal, record), -1);
+    assert_int_equal(errno, ENOMEM);
+    json_decref(record);
     append(&journal, 2);
     append(&journal, 3);
     assert_int_equal(attn_journal_end(&journal), 0);
