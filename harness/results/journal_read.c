@@ -210,7 +210,9 @@ static enum attn_journal_status read_all(struct reading *reading, int fd, const 
     const int taken = take_lines(reading, fd, wrong, sizeof wrong);
     if (taken < 0) {
         snprintf(why, size, "%s: %s", path,
-                 errno == ENOMEM ? "no memory to read it" : strerror(errno));
+                 errno == ENOMEM  ? "no memory to read it"
+                 : errno == EFBIG ? "a line is over 64 MiB"
+                                  : strerror(errno));
         return ATTN_JOURNAL_UNREADABLE;
     }
     if (taken == 0)

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 16 };
+/* A record has some kB; the first line of a run that was merged of thousands of parts, a few MB. */
+enum { PIECE = 1 << 16, LINE_MOST = 1 << 26 };
 
 struct attn_lines attn_lines_of(int fd)
 {
@@ -62,6 +63,11 @@ int attn_lines_next(struct attn_lines *lines, const char **line, size_t *length)
             return 1;
         }
         seen = have;
+        if (have > LINE_MOST) {
+            *length = have;
+            errno = EFBIG;
+            return -1;
+        }
         const int status = read_piece(lines);
         if (status <= 0) {
             *length = have;

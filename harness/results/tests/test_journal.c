@@ -562,6 +562,10 @@ static void refusals(void **state)
     assert_non_null(strstr(why, "No such file"));
     assert_int_equal(attn_journal_read("/tmp", false, &content, why, sizeof why),
                      ATTN_JOURNAL_UNREADABLE);
+    /* A hole that is one line takes no room on disk, and none in memory. */
+    assert_int_equal(truncate(place->path, 8ll << 30), 0);
+    assert_int_equal(read_it(place, false, &content, why), ATTN_JOURNAL_UNREADABLE);
+    assert_non_null(strstr(why, "a line is over 64 MiB"));
     unlink(place->path);
     assert_int_equal(mkfifo(place->path, 0600), 0); /* which nobody writes: it must not block */
     assert_int_equal(read_it(place, false, &content, why), ATTN_JOURNAL_UNREADABLE);
