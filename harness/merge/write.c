@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "case/regular.h"
@@ -185,6 +186,13 @@ static int write_lines(FILE *file, const char *first, const struct attn_merge_so
     return status;
 }
 
+/* Never over a journal that has come meanwhile; not all file systems can promise that. */
+static int put_in_place(const char *from, const char *to)
+{
+    const int status = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+    return status != 0 && (errno == EINVAL || errno == ENOSYS) ? rename(from, to) : status;
+}
+
 /* What a merge that was killed has left goes. */
 static FILE *open_new(const char *path)
 {
@@ -212,7 +220,7 @@ static int write_journal(const char *out, const struct attn_merge_sources *sourc
             status = -1;
             saved = errno;
         }
-        if (status == 0 && rename(partial, path) != 0) {
+        if (status == 0 && put_in_place(partial, path) != 0) {
             status = -1;
             saved = errno;
         }
@@ -224,17 +232,13 @@ static int write_journal(const char *out, const struct attn_merge_sources *sourc
     return status;
 }
 
-enum attn_exit attn_merge_write(const char *out, const struct attn_merge_sources *sources,
+static enum attn_exit write_all(const char *out, const struct attn_merge_sources *sources,
                                 const struct attn_merge_index *index,
                                 const struct attn_merge_about *about, bool finished, char *why,
                                 size_t size)
 {
     enum attn_exit code = ATTN_EXIT_OK;
     char path[ATTN_PATH_MAX];
-    if (attn_make_folder(out)) {
-        snprintf(why, size, "folder '%s' cannot be made: %m", out);
-        return ATTN_EXIT_USAGE;
-    }
     if (attn_path_join(path, out, "results.ndjson") || access(path, F_OK) == 0) {
         snprintf(why, size, "'%s' holds a run already; name another folder", out);
         return ATTN_EXIT_USAGE;
@@ -247,8 +251,29 @@ enum attn_exit attn_merge_write(const char *out, const struct attn_merge_sources
                    write_object(out, "matrix.json", about->matrix, JSON_COMPACT, why, size))))
         code = ATTN_EXIT_INTERNAL;
     if (!code && write_journal(out, sources, index, about, finished)) {
+        code = errno == EEXIST ? ATTN_EXIT_USAGE : ATTN_EXIT_INTERNAL;
         snprintf(why, size, "'%s/results.ndjson' cannot be written: %m", out);
-        code = ATTN_EXIT_INTERNAL;
     }
+    return code;
+}
+
+enum attn_exit attn_merge_write(const char *out, const struct attn_merge_sources *sources,
+                                const struct attn_merge_index *index,
+                                const struct attn_merge_about *about, bool finished, char *why,
+                                size_t size)
+{
+    if (attn_make_folder(out)) {
+        snprintf(why, size, "folder '%s' cannot be made: %m", out);
+        return ATTN_EXIT_USAGE;
+    }
+    /* One merge at a time, where the file system can lock a folder. */
+    const int lock = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool taken = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (taken)
+        snprintf(why, size, "another merge writes into '%s'", out);
+    const enum attn_exit code =
+        taken ? ATTN_EXIT_USAGE : write_all(out, sources, index, about, finished, why, size);
+    if (lock >= 0)
+        close(lock);
     return code;
 }

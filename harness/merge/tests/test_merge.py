@@ -4,6 +4,7 @@
     test_merge.py BUILD_DIR [unittest options]
 """
 import copy
+import fcntl
 import json
 import os
 import random
@@ -259,6 +260,18 @@ class Merge(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("holds a run already", done.stderr)
         self.assertEqual(contents(out), before)
+        # One merge at a time.
+        other = self.path("other")
+        os.mkdir(other)
+        folder = os.open(other, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        done = attnbench("merge", "-o", other, *runs)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f"another merge writes into '{other}'", done.stderr)
+        self.assertEqual(os.listdir(other), [])
+        fcntl.flock(folder, fcntl.LOCK_UN)
+        self.assertEqual(attnbench("merge", "-o", other, *runs).returncode, 0)
         for arguments in (["merge", *runs], ["merge", "-o", self.path("x")]):
             self.assertEqual(attnbench(*arguments).returncode, 2)
 
