@@ -77,6 +77,26 @@ static int load_cases(struct attn_session *session, const struct attn_suite_wish
     return attn_suite_load(session->paths, suite, &session->cases, &session->selection, why, size);
 }
 
+/* Does the word of --plugin, FILE or NAME=FILE, mean this file? */
+static bool is_plugin(const char *word, const char *file)
+{
+    const size_t w = strlen(word), n = strlen(file);
+    return w >= n && strcmp(word + w - n, file) == 0 && (w == n || word[w - n - 1] == '=');
+}
+
+/* Names the plugins that were given, of which -b asks for nothing. */
+static void name_unasked(const struct attn_command *c, const struct attn_roster *roster)
+{
+    for (size_t p = 0; p < c->n_plugins && c->n_backends > 0; p++) {
+        bool any = false;
+        for (size_t b = 0; b < roster->count; b++)
+            any = any || is_plugin(c->plugins[p], roster->items[b].plugin);
+        if (!any)
+            fprintf(stderr, "attnbench: --plugin %s: -b asks for none of its backends\n",
+                    c->plugins[p]);
+    }
+}
+
 /* Says that no random case can be checked. */
 static enum attn_exit name_no_draw(const struct attn_draws *draws)
 {
@@ -116,6 +136,7 @@ enum attn_exit attn_session_begin(struct attn_command *c, const struct attn_path
     if (code)
         return attn_complain(code, why);
     name_absent(&session->roster);
+    name_unasked(c, &session->roster);
     name_memory(&c->settings);
     session->shard = suite.shard;
     /* The backends are asked about random cases. */

@@ -187,6 +187,13 @@ class Help(Case):
         shutil.copy(broken("good"), copy)
         self.expect(0, "verify", "--plugin", copy, PLAIN)
         self.expect(2, "verify", "--plugin", 32 * "n" + "=" + late, PLAIN)
+        # A plugin that is given, and of which nothing is asked for, is named.
+        for word in (broken("twins"), "two=" + broken("twins")):
+            twins = ("verify", "--plugin", word, PLAIN, "-b")
+            line = f"attnbench: --plugin {word}: -b asks for none of its backends\n"
+            self.assertIn(line, self.expect(0, *twins, "naive").stderr)
+            name = "two_test" if word.startswith("two=") else "test"
+            self.assertNotIn(line, self.expect(0, *twins, name + ":tile=4", "-b", "naive").stderr)
 
 
 class List(Case):
