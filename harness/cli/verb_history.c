@@ -49,5 +49,10 @@ enum attn_exit attn_verb_history(struct attn_command *c, const struct attn_paths
                                     sizeof why);
     else
         code = show(c, why, sizeof why);
-    return code ? attn_complain(code, why) : ATTN_EXIT_OK;
+    if (code)
+        return attn_complain(code, why);
+    if (add)
+        printf("%zu run%s added to '%s'\n", c->n_arguments - 1, c->n_arguments == 2 ? "" : "s",
+               c->index);
+    return ATTN_EXIT_OK;
 }

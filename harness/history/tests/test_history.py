@@ -260,8 +260,9 @@ class Index(Case):
         folders = self.runs(9, step=5)
         random.Random(4).shuffle(folders)
         for folder in folders[:5]:
-            self.expect(0, "add", folder)
-        self.expect(0, "add", *folders[3:])  # two of them again
+            self.assertEqual(self.expect(0, "add", folder).stdout, f"1 run added to '{self.index}'\n")
+        self.assertEqual(self.expect(0, "add", *folders[3:]).stdout,  # two of them again
+                         f"6 runs added to '{self.index}'\n")
         self.expect(0, "rebuild", self.path("runs"), index=self.path("rebuilt"))
         added = self.content(self.index)
         self.assertEqual(len(added), 9 * 2 * 3)
