@@ -94,6 +94,9 @@ enum attn_exit attn_resume(struct attn_session *session, const char *folder,
     } else if (take_records(session, content.records)) {
         snprintf(why, size, "no memory for the records of '%s'", session->folder);
         code = ATTN_EXIT_INTERNAL;
+    } else if (content.lines == 0) {
+        fprintf(stderr, "attnbench: '%s' has no run to continue: a new one begins\n",
+                session->folder);
     } else if (*content.damage) {
         fprintf(stderr, "attnbench: %s: %s; what follows was moved to results.ndjson.cut\n", path,
                 content.damage);

@@ -222,6 +222,9 @@ class Bench(Case):
         done = self.expect(0, "bench", "-b", "naive", *QUICK, "-o", run, "--resume", SMALL)
         self.assertIn(f"'{run}' has results of 1 more case than asked for now; they stay\n", done.stderr)
         self.expect(0, "report", run)
+        other = self.path("rum")  # perhaps a misspelling
+        self.assertIn(f"attnbench: '{other}' has no run to continue: a new one begins\n",
+                      self.expect(0, "bench", "-b", "naive", *QUICK, "-o", other, "--resume", SMALL).stderr)
 
     def test_a_cut_run_is_resumed_with_its_own_cases(self):
         run = self.run_folder("run")
