@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "live/cycles.h"
@@ -99,8 +100,9 @@ enum attn_exit attn_report_of(const struct attn_command *c, const char *run, con
             code = attn_complain(ATTN_EXIT_USAGE, "the run's path is too long");
         out = folder;
     }
-    if (!code && attn_make_folder(out)) {
-        snprintf(why, sizeof why, "folder '%s' cannot be made: %m", out);
+    const bool made = !code && attn_make_folder(out) == 0;
+    if (!code && (!made || access(out, W_OK) != 0)) {
+        snprintf(why, sizeof why, "folder '%s' cannot be %s: %m", out, made ? "written" : "made");
         code = attn_complain(ATTN_EXIT_USAGE, why);
     }
     struct attn_report_options options = c->report;

@@ -152,7 +152,8 @@ static int compare_ceilings(const json_t *base, const json_t *next, struct attn_
         {"rungs", "isa", {"f32", "f64", "f16", "bf16"}, false}, {"reads", "level", {"gbs"}, true}};
     const bool has_base = json_is_object(base), has_next = json_is_object(next);
     if (has_base != has_next)
-        return add(out, true, "ceilings", has_base ? json_object_get(base, "isa") : NULL,
+        return add(out, true, "instruction set of the ceilings",
+                   has_base ? json_object_get(base, "isa") : NULL,
                    has_next ? json_object_get(next, "isa") : NULL);
     const size_t before = out->count;
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {

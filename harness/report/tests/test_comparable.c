@@ -100,7 +100,7 @@ static const struct {
     {"ceilings.rungs.0.f16", "1.0", "ceiling of avx2 in f16 (GFLOP/s)", false},
     {"ceilings.reads.1.gbs", "100.0", "ceiling of reads from L2 (GB/s)", false},
     {"ceilings.reads.2.level", "\"L3\"", "ceiling of reads from memory (GB/s)", false},
-    {"ceilings", "null", "ceilings", false},
+    {"ceilings", "null", "instruction set of the ceilings", false},
     {"backends.3.version", "\"OpenBLAS 0.3.99\"", "device or driver of blas", false},
     {"backends.1.version", "\"2\"", "version of naive", false},
     {"backends.1.plugin_sha256", "\"1234\"", "plugin file of naive", true},
