@@ -17,7 +17,8 @@ static int check_bytes(const char *text, size_t length, const struct attn_origin
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)text[i];
         if (byte != '\t' && (byte < 0x20 || byte > 0x7e))
-            return attn_case_error(origin, i + 1, "byte 0x%02x is not printable ASCII", byte);
+            return attn_case_error(origin, i + 1, "byte 0x%02x is not printable ASCII%s", byte,
+                                   byte == '\r' ? ": save the file with Unix line ends" : "");
     }
     return 0;
 }

@@ -369,7 +369,8 @@ const struct attn_flag attn_flags[] = {
     {"sample-seed", 0, "N", WORKS, take_sample_seed, 0, 0,
      "decides which rows are judged where not all are (default: fresh; a record has it)"},
     {"budget", 0, "TIME", WORKS | COMPARE, take_time, AT(settings.budget_s), 0,
-     "give up rounds, and then cases, to end in this time (10m, 90s)"},
+     "give up rounds, and then cases, to end in this time (10m, 90s; a plain number is seconds; "
+     "default, and 0: take the time it needs)"},
     {"threads", 0, "N", WORKS | COMPARE, take_count, AT(settings.threads), 4096,
      "threads of a backend, on as many processors (default 1)"},
     {"timeout", 0, "TIME", WORKS | COMPARE | STATEMENT, take_time, AT(settings.timeout_s), 0,

@@ -340,7 +340,7 @@ static void test_errors(void **state)
         {"x:", "1: 'x' is a name without a case"},
         {"s=4 d=8 \x01h=2", "9: byte 0x01 is not printable ASCII"},
         {"s=4 d=8 # caf\xc3\xa9", "14: byte 0xc3 is not printable ASCII"},
-        {"s=4 d=8\r\n", "8: byte 0x0d is not printable ASCII"},
+        {"s=4 d=8\r\n", "8: byte 0x0d is not printable ASCII: save the file with Unix line ends"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char message[512];
