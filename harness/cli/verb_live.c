@@ -11,6 +11,7 @@
 struct tally {
     size_t of[ATTN_PAIRED_UNCLEAR + 1];
     size_t compared;
+    bool out_of_time; /* the budget was spent before a verdict */
     enum attn_exit code;
 };
 
@@ -80,6 +81,7 @@ static int compare_all(struct attn_session *session, const struct attn_command *
         fflush(stdout);
         tally->compared += result->compared;
         tally->of[result->paired.verdict] += result->compared;
+        tally->out_of_time = tally->out_of_time || result->out_of_time;
         tally->code = attn_exit_stronger(tally->code, attn_live_exit(result));
     }
     free(result);
@@ -149,6 +151,9 @@ enum attn_exit attn_verb_compare_live(struct attn_command *c, const struct attn_
                  : code == ATTN_EXIT_INCOMPLETE ? ", as a worker failed"
                                                 : "");
         attn_complain(code, why);
+    } else if (code == ATTN_EXIT_INCONCLUSIVE && tally.out_of_time) {
+        attn_complain(code, "exit 5: the budget was spent before a verdict; a larger --budget may "
+                            "tell");
     } else if (!attn_interrupted)
         attn_complain_compared(code, true);
 out:

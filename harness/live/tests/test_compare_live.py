@@ -112,6 +112,8 @@ class Live(unittest.TestCase):
         done = self.live((5, 7), "naive", "naive", CASE, "--budget", "500ms", "--pair-time", "600ms")
         self.assertIn("A: naive\nB: naive\n", done.stdout)
         self.assertIn("budget", done.stdout)
+        self.assertTrue(done.returncode == 7 or done.stderr.endswith(
+            "exit 5: the budget was spent before a verdict; a larger --budget may tell\n"), done.stderr)
         if done.returncode == 5:
             self.assertRegex(done.stdout, r"(?m)^unclear +- +- +1 ")
             self.assertIn("1 unclear", done.stdout)
