@@ -125,9 +125,12 @@ static void print_commands(const struct attn_command *c, const struct attn_paths
 {
     const bool python = !strcmp(c->language, "python"), cxx = !strcmp(c->language, "c++");
     const char *suffix = python ? "py" : cxx ? "cc" : "c";
+    const bool chosen = getenv("ATTNBENCH_PYTHON_BACKENDS") != NULL;
     char verify[2 * ATTN_PATH_MAX + 64];
     if (python)
-        snprintf(verify, sizeof verify, "ATTNBENCH_PYTHON_ADAPTERS=%s attnbench verify -b %s",
+        /* Where the environment says which adapters count, the new one is not among them. */
+        snprintf(verify, sizeof verify, "%s%s%sATTNBENCH_PYTHON_ADAPTERS=%s attnbench verify -b %s",
+                 chosen ? "ATTNBENCH_PYTHON_BACKENDS=" : "", chosen ? name : "", chosen ? " " : "",
                  folder, name);
     else if (!c->out)
         snprintf(verify, sizeof verify, "attnbench verify -b %s", name);

@@ -24,7 +24,9 @@ class NewBackend(Case):
             subprocess.run(shlex.split(line) + warnings, check=True)
         words = shlex.split(lines[-1])
         environment = dict(word.split("=") for word in words[:words.index("attnbench")])
-        if language == "python":
+        if language == "python":  # the command names it where the environment chooses adapters
+            self.assertEqual(environment.get("ATTNBENCH_PYTHON_BACKENDS"),
+                             name if "ATTNBENCH_PYTHON_BACKENDS" in os.environ else None)
             environment["ATTNBENCH_PYTHON_BACKENDS"] = name
         if language != "python" or self.has_numpy():
             one = shlex.split(lines[-2])
