@@ -42,7 +42,8 @@ static double low_of(const struct attn_paired_round *round)
 
 static double ratio_of(const struct attn_paired_round *round)
 {
-    return exp(round->side.ratio);
+    /* One that was made before its anchor failed is to another backend. */
+    return round->no_ratio ? (double)NAN : exp(round->side.ratio);
 }
 
 /* A figure of the rounds that have it: of the undisturbed ones, if there are enough. */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "bench/settle.h"
@@ -62,6 +63,21 @@ static void test_a_place_and_a_ratio_must_be_known(void **state)
                         "...");
 }
 
+/* Six rounds beside an anchor that failed then, and three beside its successor. */
+static void test_rounds_to_another_anchor_say_nothing(void **state)
+{
+    (void)state;
+    struct attn_interval ratio;
+    struct attn_paired_rounds p = make(2, 0, 9, 0);
+    for (int r = 0; r < p.n; r++) {
+        p.rounds[r].no_ratio = r < 6;
+        p.rounds[r].side.ratio = log(r < 6 ? 2.2 : 1.1);
+    }
+    assert_true(attn_paired_to_anchor(&p, &ratio));
+    assert_true(fabs(ratio.value - 1.1) < 1e-12 && ratio.n == 3);
+    attn_paired_free(&p);
+}
+
 static void test_the_fastest_need_not_be_the_anchor(void **state)
 {
     (void)state;
@@ -90,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_place_and_a_ratio_must_be_known),
+        cmocka_unit_test(test_rounds_to_another_anchor_say_nothing),
         cmocka_unit_test(test_the_fastest_need_not_be_the_anchor),
         cmocka_unit_test(test_disturbed_rounds_do_not_count),
         cmocka_unit_test(test_a_backend_without_rounds_is_open),
