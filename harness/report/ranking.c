@@ -224,7 +224,8 @@ static void judge_family(const struct attn_ranking *ranking, struct attn_family 
             mean_over(ranking, family, family->first, family->second, room, &family->shared);
     for (size_t c = 0, shared; c < none && family->first != none; c++) {
         const struct attn_ratio ratio = mean_over(ranking, family, family->first, c, room, &shared);
-        family->ties[c] = c != family->first && shared > 0 && ratio.lo <= 1;
+        family->ties[c] = c != family->first && shared > 0 && isfinite(ratio.hi) && ratio.lo <= 1 &&
+                          ratio.hi >= 1;
     }
 }
 

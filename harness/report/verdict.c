@@ -17,7 +17,7 @@ enum { GROUPS = 6, FAILURES = 3, REASONS = 2, NAMES = 4 };
 
 /* What groups of cases have in their lines. */
 static const char groups_head[] = "Fastest exact backend and how many times as fast as the next "
-                                  "(95 % interval; one round has none):";
+                                  "(95 % interval; fewer than 4 rounds have none):";
 /* The width of a label about the whole run. */
 enum { ABOUT_RUN = 10 };
 
@@ -97,7 +97,7 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
     if (known)
         say(line, " (%s to %s)", attn_figure(ratio.lo, lo), attn_figure(ratio.hi, hi));
     else
-        say(line, " (one round)");
+        say(line, " (no interval)");
     if (known && family->shared < family->cases && family->shared != family->clear)
         say(line, ", from %zu of %zu", family->shared, family->cases);
     if (family->wins[family->first] < family->cases)
@@ -156,13 +156,13 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
 {
     static const char *const names[] = {"quiet", "shared", "contended"};
     const struct attn_paired_widths widths = attn_paired_widths_of(ranking->grid);
-    size_t counts[3] = {0}, all = 0, timed = 0, single = 0, middle = 0;
+    size_t counts[3] = {0}, all = 0, timed = 0, few = 0, middle = 0;
     double load = 0;
     for (size_t r = 0; r < view->n_rows; r++) {
         const char *noise = attn_field_text(view->rows[r].bench, "live.noise");
         if (attn_row_timed(&view->rows[r]) && view->backends[view->rows[r].backend].counted) {
             timed++;
-            single += view->rows[r].rounds == 1;
+            few += view->rows[r].rounds > 0 && view->rows[r].rounds < ATTN_INTERVAL_ROUNDS;
         }
         for (size_t k = 0; k < 3; k++)
             if (strcmp(noise, names[k]) == 0) {
@@ -176,12 +176,12 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
     struct attn_verdict_line *line = add(verdict, "Noise");
     if (all == 0) {
         say(line, "not known: no backends took turns");
-        line->warns = single > 0;
+        line->warns = few > 0;
         if (line->warns)
             say(line,
-                "; %zu of %zu timings have one round and no interval: --budget or --rounds "
-                "makes more",
-                single, timed);
+                "; %zu of %zu timings have fewer than 4 rounds and no interval: --budget or "
+                "--rounds makes more",
+                few, timed);
         return;
     }
     /* That of the median timing. */

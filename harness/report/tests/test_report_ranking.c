@@ -233,6 +233,8 @@ static void the_unclear(void **state)
     build();
     assert_int_equal(ranking.clear, 0);
     assert_true(isinf(family_of("seqlen")->ratio.hi));
+    for (size_t c = 0; c < grid.n_columns; c++) /* nobody knows, which is no tie */
+        assert_false(family_of("seqlen")->ties[c]);
     for (size_t i = 0; i < grid.n_lines; i++)
         assert_false(ranking.lines[i].clear);
     /* Those that had no turns because they are far slower leave it clear, but not all that are 3
