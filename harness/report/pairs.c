@@ -188,6 +188,13 @@ static void settle(struct attn_pair *pair, const struct attn_compare_options *op
     }
 }
 
+/* Was a case right that nobody timed, and is it no longer? A gate has to say so. */
+static bool went_wrong(const struct attn_view_row *row, const struct attn_view_row *other)
+{
+    return row->first && attn_status_holds(row->status) && !attn_status_holds(other->status) &&
+           other->status != ATTN_SKIP;
+}
+
 static int fill(const struct attn_compare_options *options, struct attn_pairs *pairs,
                 const json_t *index, bool *matched)
 {
@@ -206,7 +213,8 @@ static int fill(const struct attn_compare_options *options, struct attn_pairs *p
         if (!is_timed(row)) {
             if (other)
                 matched[other - next->rows] = !is_timed(other);
-            continue;
+            if (!options->gate || !other || !went_wrong(row, other))
+                continue;
         }
         struct attn_pair *pair = &pairs->items[pairs->count++];
         *pair = (struct attn_pair){.base = row, .next = other, .row = row, .reason = ""};

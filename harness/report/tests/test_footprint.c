@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "report/compare.h"
+#include "results/field.h"
 #include "synthetic.h"
 
 /* Peaks of a backend become unit * S^order bytes. */
@@ -174,6 +175,33 @@ static void nothing_judged(void **state)
     attn_run_release(&next);
 }
 
+/* Right in the base, which had no time to time it, and wrong in the new. */
+static void wrong_and_never_timed(void **state)
+{
+    (void)state;
+    struct attn_run_data base = synthetic_run((struct synthetic){.seed = 1, .noise = 0.001});
+    struct attn_run_data next = synthetic_run((struct synthetic){.seed = 2, .noise = 0.001});
+    struct attn_run_data *const runs[] = {&base, &next};
+    static const char where[] = "seqlen_h8_s2048_d64";
+    for (int run = 0; run < 2; run++)
+        for (size_t i = json_array_size(runs[run]->records); i-- > 0;) {
+            json_t *record = json_array_get(runs[run]->records, i);
+            if (strcmp(attn_field_text(record, "backend"), "avx2") != 0 ||
+                strcmp(attn_field_text(record, "name"), where) != 0)
+                continue;
+            if (strcmp(attn_field_text(record, "type"), "verify") != 0)
+                json_array_remove(runs[run]->records, i);
+            else if (run == 1)
+                json_object_set_new(record, "status", json_string("fail"));
+        }
+    assert_int_equal(gate(&base, &next, 0, text, sizeof text), ATTN_EXIT_REGRESSION);
+    said("\nbroke ");
+    said(where);
+    said("gate: time FAILED");
+    attn_run_release(&base);
+    attn_run_release(&next);
+}
+
 static void accuracy(void **state)
 {
     (void)state;
@@ -193,7 +221,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_memory),       cmocka_unit_test(more_memory),
         cmocka_unit_test(more_instructions), cmocka_unit_test(steeper_memory),
-        cmocka_unit_test(nothing_judged),    cmocka_unit_test(accuracy),
+        cmocka_unit_test(nothing_judged),    cmocka_unit_test(wrong_and_never_timed),
+        cmocka_unit_test(accuracy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
