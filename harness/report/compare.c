@@ -225,8 +225,10 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
                  const struct attn_compare_options *options, FILE *out, enum attn_exit *code,
                  char *why, size_t size)
 {
-    struct attn_compare_findings f = {
-        .tally.geomean = NAN, .stored = base != next, .code = ATTN_EXIT_BASELINE};
+    struct attn_compare_findings f = {.tally.geomean = NAN,
+                                      .stored = base != next,
+                                      .lacking = *base->lacking || *next->lacking,
+                                      .code = ATTN_EXIT_BASELINE};
     int status = 0;
     if (f.stored && attn_differences_find(base, next, options, &f.differences) != 0) {
         snprintf(why, size, "%s", no_memory);

@@ -25,7 +25,8 @@ struct attn_compare_findings {
     struct attn_footprint footprint;       /* empty without the gate */
     struct attn_instructions instructions; /* likewise */
     struct attn_compare_tally tally;
-    bool stored; /* two runs, not two backends of one */
+    bool stored;  /* two runs, not two backends of one */
+    bool lacking; /* one of them is not whole */
     enum attn_exit code;
     char reason[768];
 };

@@ -147,7 +147,8 @@ class Bench(Case):
         self.assertIn("Cut off", page)
         self.assertIn("Not whole: unfinished", page)
         self.assertNotIn("Nothing was timed", page)
-        self.expect(6, "compare", self.path("run"), self.path("run"))
+        done = self.expect(6, "compare", self.path("run"), self.path("run"), "--json")
+        self.assertEqual(json.loads(done.stdout)["exit"], 6)
         # What was cut off is measured again.
         more = ["bench", "-b", "naive", "--rounds", "3", "--cache", "hot", "--resume", "-o",
                 self.path("run"), SMALL]
