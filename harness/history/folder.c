@@ -61,15 +61,20 @@ static bool is_trouble(const struct attn_view_row *row)
            (row->status >= ATTN_CRASH && row->status <= ATTN_ERROR);
 }
 
+/* A name with its options. */
+enum { ANCHOR_MAX = 576 };
+
 /* The ratio to an anchor that took turns with the backend, which newer records have: `live.paired`
  * {anchor, anchor_options, ratio, ci95 [lo, hi]}. The anchor's label goes to `label`. */
-static void take_ratio(const json_t *bench, struct attn_index_result *result, char label[128])
+static void take_ratio(const json_t *bench, struct attn_index_result *result,
+                       char label[ANCHOR_MAX])
 {
     const json_t *paired = attn_field_at(bench, "live.paired");
     const json_t *limits = attn_field_at(paired, "ci95");
     const char *options = attn_field_text(paired, "anchor_options");
     const json_t *lo = json_array_get(limits, 0), *hi = json_array_get(limits, 1);
-    snprintf(label, 128, "%s%s%s", attn_field_text(paired, "anchor"), *options ? ":" : "", options);
+    snprintf(label, ANCHOR_MAX, "%s%s%s", attn_field_text(paired, "anchor"), *options ? ":" : "",
+             options);
     result->anchor = label;
     result->ratio = attn_field_number(paired, "ratio");
     result->lo = json_is_number(lo) ? json_number_value(lo) : (double)NAN;
@@ -82,7 +87,7 @@ static int put_row(struct attn_index *index, const struct attn_view *view,
 {
     const struct attn_view_backend *backend = &view->backends[row->backend];
     const bool timed = is_timed(row);
-    char anchor[128];
+    char anchor[ANCHOR_MAX];
     double *rounds = NULL;
     struct attn_index_result result = {.id = row->id,
                                        .name = row->name,

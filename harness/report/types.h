@@ -11,7 +11,7 @@
 #include "results/status.h"
 
 struct attn_view_backend {
-    char label[128];    /* name, or name:options; each set of options counts as a backend */
+    char label[576];    /* name, or name:options; each set of options counts as a backend */
     const char *name;   /* as in the records */
     const json_t *info; /* its entry in machine.json, or NULL */
     bool counted;       /* false for exactness none: left out of counts, plots, comparisons */

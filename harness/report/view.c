@@ -75,7 +75,7 @@ static struct attn_view_backend *backend_of(struct attn_view *view, struct index
                                             const json_t *machine, const char *name,
                                             const char *options)
 {
-    char label[128];
+    char label[sizeof view->backends->label];
     snprintf(label, sizeof label, "%s%s%s", name, *options ? ":" : "", options);
     const json_t *known = json_object_get(index->backends, label);
     if (known)
