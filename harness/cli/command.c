@@ -36,8 +36,8 @@ const struct attn_verb attn_verbs[] = {
     {"run", "[CASES...] -o RUN", "bench, then report", "", attn_verb_run},
     {"compare", "BASE NEW | --within RUN A B | --live A B CASE...",
      "compare two runs, two backends of one run, or two live backends, case by case",
-     "Exit code 4 if a whole interval is slower than the margin. --within RUN holds B against A, "
-     "two\n"
+     "Times are geometric means over rounds, where bench prints medians. Exit code 4 if a\n"
+     "whole interval is slower than the margin. --within RUN holds B against A, two\n"
      "backends that took turns in the rounds of one run. --live runs A and B (NAME or\n"
      "NAME:key=value) in alternation and compares processor time. It says slower only if fresh\n"
      "workers confirm it. Exit code 5 then means that no verdict was reached. --plugin, --budget,\n"
