@@ -29,7 +29,12 @@ static const uint32_t optional[] = {ATTN_LSE,
                                     ATTN_GRAD_V,
                                     0};
 
-static const struct attn_limit narrow[] = {{.role = ATTN_BIAS, .types = ATTN_LIKE_Q}, {.role = 0}};
+/* Read, or added up in place, as numbers of the problem's type. */
+static const struct attn_limit narrow[] = {{.role = ATTN_BIAS, .types = ATTN_LIKE_Q},
+                                           {.role = ATTN_GRAD_BIAS, .types = ATTN_LIKE_Q},
+                                           {.role = ATTN_GRAD_SINK, .types = ATTN_LIKE_Q},
+                                           {.role = ATTN_GRAD_ALIBI, .types = ATTN_LIKE_Q},
+                                           {.role = 0}};
 
 static const struct attn_limits limits = {
     .ops =

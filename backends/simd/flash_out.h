@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flash_out.h - part of flash_template.h: rows of out that no tile has stored, and lse. */
 
-/* Multiplies a row of sums by the gate, some columns at a time. */
+/* Multiplies a row of sums by `by`, then by the gate, some columns at a time. */
 static void gate_row(const struct attn_flash *job, const struct attn_flash_scratch *w,
-                     const struct block *block, int64_t r, float *o)
+                     const struct block *block, int64_t r, float by, float *o)
 {
     const struct attn_tensor *gate = &job->operands.gate;
     const int64_t at =
@@ -12,7 +12,7 @@ static void gate_row(const struct attn_flash *job, const struct attn_flash_scrat
         int64_t count = job->dv - c < ATTN_FLASH_MOST_KEYS ? job->dv - c : ATTN_FLASH_MOST_KEYS;
         widen(gate, at + c * gate->stride[3], gate->stride[3], count, w->s);
         for (int64_t n = 0; n < count; n += VF_LANES)
-            vf_store(o + c + n, vf_mul(vf_load(o + c + n), vf_load(w->s + n)));
+            vf_store(o + c + n, vf_mul(vf_mul(vf_set1(by), vf_load(o + c + n)), vf_load(w->s + n)));
     }
 }
 
@@ -26,10 +26,12 @@ static void store_row(const struct attn_flash *job, const struct attn_flash_scra
     float *o = w->o + r * block->width;
     if (stage == FRESH)
         memset(o, 0, (size_t)block->width * sizeof *o);
-    if (job->operands.gate.data)
-        gate_row(job, w, block, r, o);
-    narrow(&job->operands.out, at, job->operands.out.stride[3], job->dv, o,
-           w->sum[r] == 0.0f ? 0.0f : 1.0f / w->sum[r]);
+    float by = w->sum[r] == 0.0f ? 0.0f : 1.0f / w->sum[r];
+    if (job->operands.gate.data) {
+        gate_row(job, w, block, r, by, o); /* the sum times the gate alone may overflow */
+        by = 1.0f;
+    }
+    narrow(&job->operands.out, at, job->operands.out.stride[3], job->dv, o, by);
 }
 
 static void store_lse(const struct attn_flash *job, const struct attn_flash_scratch *w,

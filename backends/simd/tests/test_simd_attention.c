@@ -565,11 +565,57 @@ static void test_bad_scores(void **state)
     }
 }
 
+/* A row of ones times a gate that fits, though the sum of its keys' values times the gate does not:
+ * rows of one tile, of several, and of parts that are joined. */
+static void test_large_gates(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {{1, 64}, {9, 70}, {40, 1000}, {1, 6000}};
+    if (machine_lacks_it())
+        skip();
+    for (int n = 0; n < 8; n++) {
+        const uint32_t type = only_type() ? only_type() : n < 4 ? ATTN_F32 : ATTN_BF16;
+        const int64_t rows[] = {1, 1, sizes[n % 4][0], 16}, keys[] = {1, 1, sizes[n % 4][1], 16};
+        const float gate = type == ATTN_F16 ? 3e4f : 1e38f;
+        struct trial t = {.random = 7};
+        struct attn_problem *p = &t.problem;
+        *p = (struct attn_problem){.struct_size = sizeof *p,
+                                   .op = ATTN_OP_ATTENTION,
+                                   .score = ATTN_SCORE_DOT,
+                                   .dtype = type,
+                                   .b = 1,
+                                   .hq = 1,
+                                   .hkv = 1,
+                                   .sq = rows[2],
+                                   .sk = keys[2],
+                                   .dq = 16,
+                                   .dk = 16,
+                                   .dv = 16,
+                                   .scale = 1.0};
+        p->tensors = t.tensors;
+        add(&t, ATTN_Q, type, 4, rows, false);
+        add(&t, ATTN_K, type, 4, keys, false);
+        add(&t, ATTN_V, type, 4, keys, false);
+        add(&t, ATTN_GATE, type, 4, rows, false);
+        const struct attn_tensor *out = add(&t, ATTN_OUT, type, 4, rows, false);
+        for (uint32_t x = 0; x < p->n_tensors; x++)
+            for (size_t e = 0; e < t.operands[x].count; e++)
+                set(&t.tensors[x], (int64_t)e, x == 2 ? 1.0f : x == 3 ? gate : 0.0f);
+        run_trial(&t, 1 + (uint32_t)n % 2, NULL, 0);
+        for (int64_t i = 0; i < rows[2]; i++)
+            for (int64_t c = 0; c < 16; c++)
+                assert_true(fabs((double)value(out, 0, 0, i, c) / (double)gate - 1) <
+                            t.e_p + 0x1p-8);
+        free_trial(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_problems),
         cmocka_unit_test(test_bad_scores),
+        cmocka_unit_test(test_large_gates),
     };
     int failed = 0;
     for (uint32_t n = 0; n < attn_plugin.n_backends; n++) {
