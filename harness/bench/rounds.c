@@ -50,10 +50,13 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
                                        .n_spots = variants->n_spots,
                                        .mixed = variants->mixed};
     struct attn_bench_reply reply;
+    const struct attn_plan_info verified = entry->plan;
+    bool same = true;
     const double began = attn_now();
     struct attn_outcome outcome = attn_seat_worker(seat);
     if (outcome.status == ATTN_PASS) {
         outcome = attn_worker_bench(seat->worker, variants->base, &params, &reply, &entry->plan);
+        same = attn_entry_keep_numerics(entry, &verified);
         attn_seat_after(seat, &outcome);
     }
     if (attn_interrupted) /* the signal cut the result short */
@@ -65,6 +68,8 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
     uint32_t exactness = entry->contestant->info.exactness;
     if (exactness != ATTN_NONE) {
         struct attn_judgement again;
+        if (!same)
+            return attn_block_failed(session, entry, ATTN_FAIL, ATTN_OTHER_NUMERICS, why, size);
         attn_variants_judge(variants, &reply, &entry->plan.numerics, exactness == ATTN_APPROXIMATE,
                             &again);
         if (again.status == ATTN_FAIL || again.status == ATTN_ERROR)

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <time.h>
 
+#include "run/instance.h"
+
 static void signal_player(const struct attn_player *player, int number)
 {
     if (player->parked)
@@ -84,13 +86,18 @@ void attn_player_leave(struct attn_player *player, struct attn_variants *variant
         return;
     signal_player(player, SIGCONT);
     player->parked = false;
+    const struct attn_plan_info verified = entry->plan;
     player->outcome = attn_live_end(player->live, &reply, &entry->plan);
+    const bool same = attn_entry_keep_numerics(entry, &verified);
     player->live = NULL;
     attn_seat_after(player->seat, &player->outcome);
     if (player->outcome.status != ATTN_PASS || exactness == ATTN_NONE || attn_interrupted)
         return;
-    attn_variants_judge(variants, &reply, &entry->plan.numerics, exactness == ATTN_APPROXIMATE,
-                        &verdict);
+    if (same)
+        attn_variants_judge(variants, &reply, &entry->plan.numerics, exactness == ATTN_APPROXIMATE,
+                            &verdict);
+    else
+        attn_judgement_set(&verdict, ATTN_FAIL, ATTN_OTHER_NUMERICS);
     if (verdict.status != ATTN_FAIL && verdict.status != ATTN_ERROR)
         return;
     player->outcome.status = verdict.status;

@@ -247,6 +247,25 @@ static json_t *numerics_json(const struct attn_plan_info *plan)
     return o;
 }
 
+bool attn_entry_keep_numerics(struct attn_entry *entry, const struct attn_plan_info *verified)
+{
+    struct attn_plan_info *plan = &entry->plan;
+    if (verified->has_numerics) {
+        plan->has_numerics = true;
+        plan->numerics = verified->numerics;
+        memcpy(plan->source_text, verified->source_text, sizeof plan->source_text);
+        plan->numerics.source = verified->numerics.source ? plan->source_text : NULL;
+        return true;
+    }
+    if (!entry->promised || !plan->has_numerics)
+        return true;
+    const unsigned refusals = attn_json_refusals();
+    json_t *now = numerics_json(plan);
+    const bool equal = json_equal(now, entry->promised) || attn_json_refusals() != refusals;
+    json_decref(now);
+    return equal;
+}
+
 static json_t *sizes_json(const struct attn_case *c)
 {
     json_t *o = json_object();

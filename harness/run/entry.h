@@ -74,6 +74,8 @@ struct attn_entry {
     bool kept;          /* its weights are in the run folder */
     char *smallest;     /* repro line of the shrunk case; attn_verify_finish frees it */
 
+    const json_t *promised; /* numerics in the record of an earlier command; NULL: none */
+
     /* from timing */
     bool broke_timed;                       /* the verdict was reached while timed */
     bool timed;                             /* still taking part; cleared by a failure */
@@ -95,6 +97,13 @@ struct attn_entry {
     uint64_t bytes;
     double harness_ns; /* cost of the harness itself on this case; 0: not measured */
 };
+
+#define ATTN_OTHER_NUMERICS "declares other numerics than when it was verified"
+
+/* After a timing, whose plan has taken the place of `verified` in the entry: puts the numerics that
+ * were verified back. A timing must meet the bound that the verdict is about, whatever its own plan
+ * declares. False: an earlier command has verified, and its record has other numerics. */
+bool attn_entry_keep_numerics(struct attn_entry *entry, const struct attn_plan_info *verified);
 
 /* Was the case itself judged on some of its rows only? */
 bool attn_entry_sampled(const struct attn_entry *entry);

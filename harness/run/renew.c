@@ -45,7 +45,6 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
                   struct attn_instance *twin, struct attn_judge *judge, struct attn_entry *entry)
 {
     const unsigned bit = 1u << ATTN_CHECK_NEW_DATA;
-    struct attn_plan_info info;
     struct attn_judgement again;
     struct attn_outcome outcome = attn_seat_worker(seat);
     if (outcome.status == ATTN_PASS) {
@@ -53,7 +52,7 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
         const double left = fmin(long_runs_s - seat->renewed_s, 2 * most);
         seat->renewed_s += fmax(fmin(left, most), 0);
         outcome = attn_worker_renew(seat->worker, instance, twin, RUNS_MAX, fmax(left, runs_s),
-                                    false, &info);
+                                    false, NULL);
         attn_seat_after(seat, &outcome);
     }
     if (outcome.status == ATTN_SKIP)
@@ -63,7 +62,7 @@ static void renew(struct attn_seat *seat, struct attn_instance *instance,
         fail(entry, outcome.status, "", outcome.reason);
         return;
     }
-    attn_examine_outputs(judge, &info.numerics, false, &again);
+    attn_examine_outputs(judge, &entry->plan.numerics, false, &again);
     const bool ok = attn_status_holds(again.status);
     entry->checks_ok |= ok ? bit : 0;
     const enum attn_status was = entry->verdict.status;

@@ -106,6 +106,7 @@ static void take_verdict(const json_t *record, struct attn_entry *entry)
     attn_judgement_set(&entry->verdict,
                        (enum attn_status)attn_status_parse(attn_field_text(record, "status")),
                        attn_field_text(record, "reason"));
+    entry->promised = json_object_get(record, "numerics");
     entry->verdict.rows_checked = integer(record, "rows_checked");
     entry->verdict.rows_total = integer(record, "rows_total");
     snprintf(entry->plan.path, sizeof entry->plan.path, "%s", attn_field_text(record, "path"));
