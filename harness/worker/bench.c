@@ -28,12 +28,6 @@
 #define BATCH_S    1e-3
 #define BATCH_MOST 64
 
-/* What a run that finds all inputs changed may take beyond a timed one, of which one element has
- * changed: so many times as long, and this much more. Caches and pages are warmer in a timed one.
- */
-#define FRESH_TIMES 4
-#define FRESH_S     2e-4
-
 /* Sets of operands that a cold device goes through in turn; so many of the smallest ones. */
 #define ROTATED_MOST 1024
 
@@ -209,18 +203,10 @@ static int timed_run(void *context, double *seconds)
     return answer(timing);
 }
 
-/* Do timed runs take much less than those that find other inputs? Then they update an earlier
- * result, and do not compute theirs. Processor time does not grow on a busy machine. */
 static int check_fresh(struct bench *bench, struct attn_message_reply *reply)
 {
     note_usual(bench);
-    if (bench->n_fresh < 2 || bench->fresh <= FRESH_TIMES * bench->usual + FRESH_S)
-        return 0;
-    attn_reply_set(reply, ATTN_SUSPECT,
-                   "a run takes %.3g s of processor time after all inputs have changed, but %.3g s "
-                   "after one element has: it updates an earlier result",
-                   bench->fresh, bench->usual);
-    return -1;
+    return attn_timing_check_fresh(bench->n_fresh, bench->fresh, bench->usual, reply);
 }
 
 /* Samples of what `bench` says how to run. */

@@ -48,6 +48,9 @@ struct live {
     double runs;    /* processor time of the process while it served batches */
     double others;  /* that of other threads than this one, while it did */
     double astray;  /* the same, while it did not */
+    /* The least processor time of a run that found all inputs changed, and of one of a batch. */
+    double fresh, usual;
+    int n_fresh;
 };
 
 static int run_device(struct live *live, int64_t n, struct attn_live_sample *sample)
@@ -122,10 +125,15 @@ static int batch_host(struct live *live, struct attn_live_sample *sample)
 /* Other inputs, and a run that finds them and may not write to them. */
 static int exchange(struct live *live)
 {
+    struct attn_live_sample found = {0};
     attn_vary_exchange(&live->timing.vary);
     attn_vary_protect(&live->timing.vary, true);
+    const struct stretch since = begin(live->clock);
     attn_timing_run(&live->timing);
+    end(live->clock, since, &found);
     attn_vary_protect(&live->timing.vary, false);
+    live->fresh = fmin(live->fresh, 1e-9 * found.processor_ns);
+    live->n_fresh++;
     return live->timing.result;
 }
 
@@ -147,6 +155,7 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)
             result = batch_host(live, sample);
+        live->usual = fmin(live->usual, 1e-9 * sample->processor_ns / (double)live->iterations);
         sample->switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD) - switches;
     }
     const struct attn_reading after = attn_clocks_read();
@@ -252,7 +261,8 @@ static int check_work(const struct live *live, const struct attn_load *before,
     const double all = attn_load_now().process - before->process;
     const double own = attn_clock_process() - live->own;
     const double children = all - own;
-    if (attn_load_check(before, live->timing.runs, live->timing.plan.setup, reply) != 0)
+    if (attn_load_check(before, live->timing.runs, live->timing.plan.setup, reply) != 0 ||
+        attn_timing_check_fresh(live->n_fresh, live->fresh, live->usual, reply) != 0)
         return -1;
     if (live->timing.plan.setup->threads > 1 || live->clock == ATTN_CLOCK_DEVICE)
         return 0; /* threads of a pool may spin, and the wall clock counts */
@@ -300,7 +310,7 @@ static void watch_faults(const struct attn_timing *timing)
 void attn_serve_live(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply)
 {
-    struct live live = {.timing = {.request = request}};
+    struct live live = {.timing = {.request = request}, .fresh = HUGE_VAL, .usual = HUGE_VAL};
     char why[256];
 
     if (attn_owned_create_together(request, fds, &live.timing.owned, why, sizeof(why)) != 0) {

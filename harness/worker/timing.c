@@ -10,6 +10,12 @@
 #include "worker/load.h"
 #include "worker/slots.h"
 
+/* What a run that finds all inputs changed may take beyond a timed one, of which one element has
+ * changed: so many times as long, and this much more. Caches and pages are warmer in a timed one.
+ */
+#define FRESH_TIMES 4
+#define FRESH_S     2e-4
+
 /* A run that takes longer is its own sample, and the only one of its round. */
 #define LONG_RUN_S 0.1
 
@@ -60,6 +66,20 @@ int attn_timing_leave(struct attn_timing *timing, struct attn_message_reply *rep
         attn_reply_set(reply, ATTN_FAIL, "%s, in %s", broken, attn_slot_name(ATTN_SLOT_RUN));
     else
         return 0;
+    return -1;
+}
+
+/* Processor time does not grow on a busy machine. */
+int attn_timing_check_fresh(int n_fresh, double fresh, double usual,
+                            struct attn_message_reply *reply)
+{
+    /* One may have been slow by itself. */
+    if (n_fresh < 2 || fresh <= FRESH_TIMES * usual + FRESH_S)
+        return 0;
+    attn_reply_set(reply, ATTN_SUSPECT,
+                   "a run takes %.3g s of processor time after all inputs have changed, but %.3g s "
+                   "after one element has: it updates an earlier result",
+                   fresh, usual);
     return -1;
 }
 

@@ -43,6 +43,12 @@ static inline int attn_timing_run(struct attn_timing *timing)
  * broken a promise. */
 int attn_timing_leave(struct attn_timing *timing, struct attn_message_reply *reply);
 
+/* Seconds of processor time: `fresh` is the least of n_fresh runs that found all inputs changed,
+ * `usual` that of a run of which one element had. Do the latter take much less? Then they update an
+ * earlier result, and do not compute theirs. Returns 0; or -1: they do. */
+int attn_timing_check_fresh(int n_fresh, double fresh, double usual,
+                            struct attn_message_reply *reply);
+
 /* Does the device's clock leave out much of the time of its batches? Returns 0; or -1: it does. */
 int attn_timing_check_clock(const struct attn_timing *timing, struct attn_message_reply *reply);
 
