@@ -12,6 +12,7 @@
     BUG(len_read_in_bind, outside, attention, "f32 f16 bf16", "b=4 h=4 d=64 s=256 mask=len:rand", "lengths are read in bind", "") \
     BUG(bias_read_in_bind, outside, attention, "f32 f16 bf16", "h=4 d=64 s=256 bias=normal", "the bias is read in bind", "") \
     BUG(wide_when_timed, outside, attention, "f32 f16 bf16", "h=4 d=64 s=256", "writes zeros, and declares that they may be wrong, in a worker that was asked for nothing unknown", "") \
+    BUG(bound_again, kept, attention, "f32 f16 bf16", "h=4 d=64 s=256", "zeros from the second binding of a plan on", "") \
     BUG(returns_if_not_primed, skipped, attention, "f32 f16 bf16", "h=4 d=64 s=256", "returns at once if the output is still what it wrote", "") \
     BUG(first_row_only_later, skipped, attention, "f32 f16 bf16", "h=4 d=64 s=256", "computes row 0 of each head alone after the first run", "") \
     BUG(every_2nd_run, skipped, attention, "f32 f16 bf16", "h=4 d=64 s=256", "computes every second run only", "") \
