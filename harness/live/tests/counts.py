@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """counts.py - how often `compare --live` is right: comparisons of which the answer is known.
 
-    counts.py BUILD [--backend FILE:NAME] [--aa N] [--planted N] [--busy N] [--log FILE] [--logged]
+    counts.py BUILD [--backend FILE:NAME] [--aa N] [--planted N] [--decode SHARE] [--busy N]
+              [--log FILE] [--logged]
 
 A/A: a backend beside itself (avx2; --backend names a file of the plugin folder and a backend).
 Planted: beside itself with one of 20 heads computed twice (the plugin planted/slowed.c on both
-sides). --aa and --planted: comparisons of each kind, compute-bound cases in turn; of decoding, a
-third as many. --busy N: N processes that compute all the time take part. With --log a run that was
-cut off goes on; --logged prints what FILE has and compares nothing.
+sides). --aa and --planted: comparisons of each kind, compute-bound cases in turn; of decoding,
+SHARE times as many (a third). --busy N: N processes that compute all the time take part. With --log
+a run that was cut off goes on; --logged prints what FILE has and compares nothing.
 
 Exit code 1 if more than 1 % of the verdicts are wrong, or fewer than 95 % of the slowdowns were
 found on compute-bound cases.
@@ -39,7 +40,8 @@ def compare(build, planted, case):
     pairs = result["pairs"]
     return {"planted": planted, "case": case, "verdict": result["verdict"],
             "ratio": result["ratio"], "lo": result["lo"], "hi": result["hi"],
-            "pairs": len(pairs), "seconds": result["seconds"], "noise": result["noise"],
+            "pairs": len(pairs), "ratios": [p["ratio"] and round(p["ratio"], 5) for p in pairs],
+            "seconds": result["seconds"], "noise": result["noise"],
             "load": max(p["load"] for p in pairs), "steal": max(p["steal"] for p in pairs)}
 
 
@@ -47,8 +49,8 @@ def wanted(args):
     """Which comparisons, the kinds mixed, so that no hour of the day has one kind only."""
     kinds = [(False, case, args.aa, COMPUTE) for case in COMPUTE]
     kinds += [(True, case, args.planted, COMPUTE) for case in COMPUTE]
-    kinds += [(False, case, args.aa // 3, DECODE) for case in DECODE]
-    kinds += [(True, case, args.planted // 3, DECODE) for case in DECODE]
+    kinds += [(False, case, round(args.aa * args.decode), DECODE) for case in DECODE]
+    kinds += [(True, case, round(args.planted * args.decode), DECODE) for case in DECODE]
     todo = [((i + 0.5) * len(group) / n, planted, case)
             for planted, case, n, group in kinds for i in range(-(-n // len(group)))]
     return [(planted, case) for _, planted, case in sorted(todo)]
@@ -115,6 +117,7 @@ def main():
     parser.add_argument("--backend", default="simd.so:avx2")
     parser.add_argument("--aa", type=int, default=300)
     parser.add_argument("--planted", type=int, default=102)
+    parser.add_argument("--decode", type=float, default=1 / 3)
     parser.add_argument("--busy", type=int, default=0)
     parser.add_argument("--log")
     parser.add_argument("--logged", action="store_true")
