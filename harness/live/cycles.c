@@ -14,12 +14,17 @@ static double error_of(const struct attn_side_times *times, const struct attn_pa
 {
     const double *a = attn_side_by(&times[0], pair->clock),
                  *b = attn_side_by(&times[1], pair->clock);
-    const size_t n = pair->cycles;
-    double *logs = n > 0 ? malloc(n * sizeof *logs) : NULL;
+    double *logs = pair->cycles > 0 ? malloc(pair->cycles * sizeof *logs) : NULL;
+    size_t n = 0;
     if (!logs)
         return 0;
-    for (size_t i = 0; i < n; i++)
-        logs[i] = a[i] > 0 && b[i] > 0 ? log(b[i] / a[i]) : 0;
+    for (size_t i = 0; i < pair->cycles; i++)
+        if (a[i] > 0 && b[i] > 0)
+            logs[n++] = log(b[i] / a[i]);
+    if (n == 0) {
+        free(logs);
+        return 0;
+    }
     attn_sort_doubles(logs, n);
     const double width = attn_quantile_sorted(logs, n, 0.75) - attn_quantile_sorted(logs, n, 0.25);
     free(logs);

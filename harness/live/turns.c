@@ -75,7 +75,7 @@ int attn_side_summarise(const struct attn_side_times *times, size_t cycles, uint
         return -1;
     figures->least = 0;
     for (size_t i = 0; i < cycles; i++)
-        if (times->wall[i] > 0 && (figures->least == 0 || own[i] < figures->least))
+        if (times->wall[i] > 0 && own[i] > 0 && (figures->least == 0 || own[i] < figures->least))
             figures->least = own[i];
     figures->wall = median_of(times->wall, times->wall, cycles, sorted);
     figures->processor = median_of(times->processor, times->wall, cycles, sorted);

@@ -17,6 +17,10 @@
  * an effect of the mean `least` is found in 95 % on normal pairs, in 90 % on heavy-tailed ones. */
 #define POWER_TAIL 0.02
 
+/* Where the host of a virtual machine takes a processor away, the kernel may take that off the time
+ * of a batch that ran later, down to nothing. More such cycles than this are another matter. */
+#define UNTIMED_SHARE 0.1
+
 const char *attn_paired_name(enum attn_paired_verdict verdict)
 {
     static const char *const names[] = {"go on", "same", "faster", "slower", "unclear"};
@@ -126,15 +130,14 @@ double attn_paired_ratio(const double *a, const double *b, size_t cycles)
         cycles && cycles < (size_t)-1 / sizeof *logs ? malloc(cycles * sizeof *logs) : NULL;
     if (!logs)
         return NAN;
-    double median = NAN;
-    for (size_t i = 0; i < cycles; i++) {
-        if (!(a[i] > 0) || !(b[i] > 0) || !isfinite(a[i]) || !isfinite(b[i]))
-            goto out;
-        logs[i] = log(b[i] / a[i]);
-    }
-    attn_sort_doubles(logs, cycles);
-    median = attn_quantile_sorted(logs, cycles, 0.5);
-out:
+    size_t n = 0;
+    for (size_t i = 0; i < cycles; i++)
+        if (a[i] > 0 && b[i] > 0 && isfinite(a[i]) && isfinite(b[i]))
+            logs[n++] = log(b[i] / a[i]);
+    attn_sort_doubles(logs, n);
+    const double median = n > 0 && (double)(cycles - n) <= UNTIMED_SHARE * (double)cycles
+                              ? attn_quantile_sorted(logs, n, 0.5)
+                              : (double)NAN;
     free(logs);
     return median;
 }

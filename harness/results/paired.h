@@ -70,8 +70,9 @@ enum attn_paired_verdict attn_paired_add(struct attn_paired *p, double ratio);
  * for being large. */
 struct attn_paired_look attn_paired_result(const struct attn_paired *p);
 
-/* The number of one pair: the median over cycles of ln(b[i] / a[i]). NAN without cycles, without
- * memory, or if a time is not finite and above 0. */
+/* The number of one pair: the median over cycles of ln(b[i] / a[i]). Cycles in which a time is not
+ * finite and above 0 are left out. NAN if these are more than a tenth, without cycles, or without
+ * memory. */
 double attn_paired_ratio(const double *a, const double *b, size_t cycles);
 
 #endif

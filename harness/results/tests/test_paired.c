@@ -126,6 +126,12 @@ static void cycles(void **state)
     assert_true(isnan(attn_paired_ratio(a, zero, 2)));
     assert_true(isnan(attn_paired_ratio(zero, a, 2)));
     assert_true(isnan(attn_paired_ratio(a, b, 0)));
+    /* One of ten that was not timed, and two. */
+    double more[10] = {1.1, 1.1, 1.1, 0, 1.1, 1.1, 1.2, 1.1, 1.0, 1.1};
+    static const double ones[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    near(attn_paired_ratio(ones, more, 10), log(1.1), 1e-15);
+    more[8] = 0;
+    assert_true(isnan(attn_paired_ratio(ones, more, 10)));
 }
 
 static void turns_have_room_for_what_differs_between_runs(void **state)
