@@ -513,6 +513,29 @@ static void test_random_problems(void **state)
     }
 }
 
+/* One head of plain scores: its problem, and q, k and v of one width. */
+static void make_head(struct trial *t, uint32_t type, int64_t sq, int64_t sk, int64_t width)
+{
+    const int64_t rows[] = {1, 1, sq, width}, keys[] = {1, 1, sk, width};
+    t->problem = (struct attn_problem){.struct_size = sizeof t->problem,
+                                       .op = ATTN_OP_ATTENTION,
+                                       .score = ATTN_SCORE_DOT,
+                                       .dtype = type,
+                                       .b = 1,
+                                       .hq = 1,
+                                       .hkv = 1,
+                                       .sq = sq,
+                                       .sk = sk,
+                                       .dq = width,
+                                       .dk = width,
+                                       .dv = width,
+                                       .scale = 1.0,
+                                       .tensors = t->tensors};
+    add(t, ATTN_Q, type, 4, rows, false);
+    add(t, ATTN_K, type, 4, keys, false);
+    add(t, ATTN_V, type, 4, keys, false);
+}
+
 /* +Inf and NaN in an allowed score make the row NaN, unless the bias forbids the cell; other rows
  * stay as they are. */
 static void test_bad_scores(void **state)
@@ -524,26 +547,10 @@ static void test_bad_scores(void **state)
         const uint32_t type = only_type() ? only_type() : m < 4 ? ATTN_F32 : ATTN_BF16;
         const int n = m % 4;
         struct trial t = {.random = 99};
-        struct attn_problem *p = &t.problem;
-        *p = (struct attn_problem){.struct_size = sizeof *p,
-                                   .op = ATTN_OP_ATTENTION,
-                                   .score = ATTN_SCORE_DOT,
-                                   .dtype = type,
-                                   .b = 1,
-                                   .hq = 1,
-                                   .hkv = 1,
-                                   .sq = 9,
-                                   .sk = 70,
-                                   .dq = 8,
-                                   .dk = 8,
-                                   .dv = 8,
-                                   .scale = 1.0,
-                                   .flags = ATTN_FLAG_CAUSAL,
-                                   .off = 60};
-        p->tensors = t.tensors;
-        add(&t, ATTN_Q, type, 4, (int64_t[]){1, 1, 9, 8}, false);
-        struct attn_tensor *k = add(&t, ATTN_K, type, 4, (int64_t[]){1, 1, 70, 8}, false);
-        add(&t, ATTN_V, type, 4, (int64_t[]){1, 1, 70, 8}, false);
+        make_head(&t, type, 9, 70, 8);
+        t.problem.flags = ATTN_FLAG_CAUSAL;
+        t.problem.off = 60;
+        const struct attn_tensor *k = &t.tensors[1];
         const struct attn_tensor *q = &t.tensors[0];
         struct attn_tensor *out = add(&t, ATTN_OUT, type, 4, (int64_t[]){1, 1, 9, 8}, false);
         add(&t, ATTN_LSE, ATTN_F32, 3, (int64_t[]){1, 1, 9}, false);
@@ -575,30 +582,13 @@ static void test_large_gates(void **state)
         skip();
     for (int n = 0; n < 8; n++) {
         const uint32_t type = only_type() ? only_type() : n < 4 ? ATTN_F32 : ATTN_BF16;
-        const int64_t rows[] = {1, 1, sizes[n % 4][0], 16}, keys[] = {1, 1, sizes[n % 4][1], 16};
+        const int64_t rows[] = {1, 1, sizes[n % 4][0], 16};
         const float gate = type == ATTN_F16 ? 3e4f : 1e38f;
         struct trial t = {.random = 7};
-        struct attn_problem *p = &t.problem;
-        *p = (struct attn_problem){.struct_size = sizeof *p,
-                                   .op = ATTN_OP_ATTENTION,
-                                   .score = ATTN_SCORE_DOT,
-                                   .dtype = type,
-                                   .b = 1,
-                                   .hq = 1,
-                                   .hkv = 1,
-                                   .sq = rows[2],
-                                   .sk = keys[2],
-                                   .dq = 16,
-                                   .dk = 16,
-                                   .dv = 16,
-                                   .scale = 1.0};
-        p->tensors = t.tensors;
-        add(&t, ATTN_Q, type, 4, rows, false);
-        add(&t, ATTN_K, type, 4, keys, false);
-        add(&t, ATTN_V, type, 4, keys, false);
+        make_head(&t, type, rows[2], sizes[n % 4][1], 16);
         add(&t, ATTN_GATE, type, 4, rows, false);
         const struct attn_tensor *out = add(&t, ATTN_OUT, type, 4, rows, false);
-        for (uint32_t x = 0; x < p->n_tensors; x++)
+        for (uint32_t x = 0; x < t.problem.n_tensors; x++)
             for (size_t e = 0; e < t.operands[x].count; e++)
                 set(&t.tensors[x], (int64_t)e, x == 2 ? 1.0f : x == 3 ? gate : 0.0f);
         run_trial(&t, 1 + (uint32_t)n % 2, NULL, 0);

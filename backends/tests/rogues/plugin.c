@@ -13,6 +13,11 @@ enum rogue_bug rogue_planted;
 /* A worker that verifies is asked for what no backend knows, one that times is not. */
 static bool asked_unknown;
 
+static bool cheats_when_timed(void)
+{
+    return bug(wide_when_timed) && !asked_unknown;
+}
+
 enum { PIECES = 7 * MOST_THREADS + 16, MOST_TENSORS = 64 };
 
 struct plan {
@@ -263,7 +268,7 @@ static void numerics(const void *opaque, struct attn_numerics *numerics)
     numerics->e_log = 4 * u;
     rogue_arith_declare(numerics, plan->problem);
     rogue_declare_falsely(numerics, plan->problem);
-    if (bug(wide_when_timed) && !asked_unknown)
+    if (cheats_when_timed())
         numerics->u_in = 1;
 }
 
@@ -277,7 +282,7 @@ static int bind(void *opaque, const struct attn_tensor *tensors, uint32_t n_tens
         return ATTN_OUT_OF_MEMORY;
     }
     *made = (struct binding){.plan = plan, .job = plan->job};
-    made->zeros = (bug(wide_when_timed) && !asked_unknown) || (bug(bound_again) && plan->bound > 0);
+    made->zeros = cheats_when_timed() || (bug(bound_again) && plan->bound > 0);
     plan->bound++;
     attn_operands_set(&made->given, tensors, n_tensors);
     if (plan->is_operator)
