@@ -12,23 +12,19 @@
  * has 1.349 standard deviations between them, and its median an error of 1.2533 / sqrt(n). */
 static double error_of(const struct attn_side_times *times, const struct attn_pair_figures *pair)
 {
-    const double *a = attn_side_by(&times[0], pair->clock),
-                 *b = attn_side_by(&times[1], pair->clock);
     double *logs = pair->cycles > 0 ? malloc(pair->cycles * sizeof *logs) : NULL;
-    size_t n = 0;
     if (!logs)
         return 0;
-    for (size_t i = 0; i < pair->cycles; i++)
-        if (a[i] > 0 && b[i] > 0)
-            logs[n++] = log(b[i] / a[i]);
-    if (n == 0) {
-        free(logs);
-        return 0;
+    const size_t n = attn_paired_logs(attn_side_by(&times[0], pair->clock),
+                                      attn_side_by(&times[1], pair->clock), pair->cycles, logs);
+    double error = 0;
+    if (n > 0) {
+        const double low = attn_quantile_sorted(logs, n, 0.25),
+                     high = attn_quantile_sorted(logs, n, 0.75);
+        error = 1.2533 / 1.349 * (high - low) / sqrt((double)n);
     }
-    attn_sort_doubles(logs, n);
-    const double width = attn_quantile_sorted(logs, n, 0.75) - attn_quantile_sorted(logs, n, 0.25);
     free(logs);
-    return 1.2533 / 1.349 * width / sqrt((double)n);
+    return error;
 }
 
 /* Seconds of all batches so far, by the clock of the pair. */

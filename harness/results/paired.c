@@ -124,17 +124,23 @@ struct attn_paired_look attn_paired_result(const struct attn_paired *p)
     return look;
 }
 
+size_t attn_paired_logs(const double *a, const double *b, size_t cycles, double *logs)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < cycles; i++)
+        if (a[i] > 0 && b[i] > 0 && isfinite(a[i]) && isfinite(b[i]))
+            logs[n++] = log(b[i] / a[i]);
+    attn_sort_doubles(logs, n);
+    return n;
+}
+
 double attn_paired_ratio(const double *a, const double *b, size_t cycles)
 {
     double *logs =
         cycles && cycles < (size_t)-1 / sizeof *logs ? malloc(cycles * sizeof *logs) : NULL;
     if (!logs)
         return NAN;
-    size_t n = 0;
-    for (size_t i = 0; i < cycles; i++)
-        if (a[i] > 0 && b[i] > 0 && isfinite(a[i]) && isfinite(b[i]))
-            logs[n++] = log(b[i] / a[i]);
-    attn_sort_doubles(logs, n);
+    const size_t n = attn_paired_logs(a, b, cycles, logs);
     const double median = n > 0 && (double)(cycles - n) <= UNTIMED_SHARE * (double)cycles
                               ? attn_quantile_sorted(logs, n, 0.5)
                               : (double)NAN;

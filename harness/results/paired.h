@@ -70,6 +70,10 @@ enum attn_paired_verdict attn_paired_add(struct attn_paired *p, double ratio);
  * for being large. */
 struct attn_paired_look attn_paired_result(const struct attn_paired *p);
 
+/* The logarithms ln(b[i] / a[i]), sorted, of the cycles in which both times are finite and above 0.
+ * `logs` has room for all cycles. Returns how many there are. */
+size_t attn_paired_logs(const double *a, const double *b, size_t cycles, double *logs);
+
 /* The number of one pair: the median over cycles of ln(b[i] / a[i]). Cycles in which a time is not
  * finite and above 0 are left out. NAN if these are more than a tenth, without cycles, or without
  * memory. */
