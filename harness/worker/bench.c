@@ -35,10 +35,8 @@ struct bench {
     struct attn_timing timing;
     void *const *rotated; /* [n_rotated] bindings that runs of a device are given in turn */
     uint32_t n_rotated, turn, batch;
-    /* Processor time: the least of a run that found all inputs changed; that of a timed run, in the
-     * samples of most runs; and what is needed to tell the latter. */
-    double fresh, usual, start;
-    int n_fresh; /* how many have found all inputs changed: one may have been slow by itself */
+    /* Processor time of a timed run, in the samples of most runs, and what is needed to tell it. */
+    double usual, start;
     int64_t usual_runs, runs;
     struct attn_load load;      /* when the first sample began */
     const unsigned char *evict; /* what is read in place of all else; NULL when hot */
@@ -89,17 +87,12 @@ static int before(void *context, int64_t n)
     note_usual(bench);
     attn_vary_exchange(vary);
     if (!timing->is_long) {
-        attn_vary_protect(vary, true);
-        const double start = attn_clock_process();
-        attn_timing_run(timing);
-        bench->fresh = fmin(bench->fresh, attn_clock_process() - start);
-        bench->n_fresh++;
-        attn_vary_protect(vary, false);
+        attn_timing_find(timing);
         /* Back where they were, with their pages writable again. */
         for (uint32_t s = 0; s < 2 * vary->n_spots; s++)
             attn_vary_step(vary);
     }
-    attn_vary_draw(vary, n);
+    attn_vary_draw(vary, n, !timing->is_long);
     bench->runs = n;
     bench->start = attn_clock_process();
     return timing->result == ATTN_OK ? 0 : -1;
@@ -139,14 +132,16 @@ static void flush_operands(const struct attn_timing *timing)
 #endif
 }
 
-/* The threads that do it are ours: what they take is not held against the backend. */
+/* The threads that do it are ours: what they take is not the backend's. */
 static void evict(struct bench *bench, const struct attn_setup *setup)
 {
     const struct attn_load from = attn_load_now();
+    const double began = attn_clock_process();
     flush_operands(&bench->timing);
     if (attn_team_run(setup->n_processors, setup->processors, evict_one, bench) != 0)
         evict_one(bench, 0);
     attn_load_leave_out(&bench->load, &from);
+    bench->start += attn_clock_process() - began;
 }
 
 /* A batch of runs by the device's own clock; *seconds of one of them. */
@@ -203,12 +198,6 @@ static int timed_run(void *context, double *seconds)
     return answer(timing);
 }
 
-static int check_fresh(struct bench *bench, struct attn_message_reply *reply)
-{
-    note_usual(bench);
-    return attn_timing_check_fresh(bench->n_fresh, bench->fresh, bench->usual, reply);
-}
-
 /* Samples of what `bench` says how to run. */
 static void measure(struct bench *bench, struct attn_message_reply *reply)
 {
@@ -217,8 +206,6 @@ static void measure(struct bench *bench, struct attn_message_reply *reply)
     const bool device = timing->plan.backend->enqueue != NULL;
     const bool self_timed = bench->evict || device;
     const bool varies = !device && request->second[0] > 0;
-    bench->fresh = HUGE_VAL;
-    bench->n_fresh = 0;
     const struct attn_gbench_job job = {
         .before = varies ? before : NULL,
         .keep = keep,
@@ -235,13 +222,14 @@ static void measure(struct bench *bench, struct attn_message_reply *reply)
     attn_slot_enter(ATTN_SLOT_RUN);
     const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->cpu_ns,
                                   reply->iterations);
+    note_usual(bench);
     if (attn_timing_leave(timing, reply) != 0)
         return;
     if (n < 1)
         attn_reply_set(reply, ATTN_ERROR, "no sample was taken");
     else if (attn_timing_check_clock(timing, reply) == 0 &&
              attn_load_check(&bench->load, timing->runs, timing->plan.setup, reply) == 0 &&
-             check_fresh(bench, reply) == 0)
+             attn_timing_check_found(timing, bench->usual, reply) == 0)
         reply->n_samples = (uint32_t)n;
 }
 

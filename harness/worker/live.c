@@ -48,9 +48,7 @@ struct live {
     double runs;    /* processor time of the process while it served batches */
     double others;  /* that of other threads than this one, while it did */
     double astray;  /* the same, while it did not */
-    /* The least processor time of a run that found all inputs changed, and of one of a batch. */
-    double fresh, usual;
-    int n_fresh;
+    double usual;   /* the least of a run of a batch */
 };
 
 static int run_device(struct live *live, int64_t n, struct attn_live_sample *sample)
@@ -102,10 +100,10 @@ static void end(uint32_t clock, struct stretch since, struct attn_live_sample *s
 }
 
 /* A batch, timed without the copies that are made for the host in it. */
-static int batch_host(struct live *live, struct attn_live_sample *sample)
+static int batch_host(struct live *live, bool found, struct attn_live_sample *sample)
 {
     struct attn_vary *vary = &live->timing.vary;
-    attn_vary_draw(vary, live->iterations);
+    attn_vary_draw(vary, live->iterations, found);
     struct stretch since = begin(live->clock);
     for (int64_t r = 0; r < live->iterations; r++) {
         attn_vary_step(vary);
@@ -122,21 +120,6 @@ static int batch_host(struct live *live, struct attn_live_sample *sample)
     return ATTN_OK;
 }
 
-/* Other inputs, and a run that finds them and may not write to them. */
-static int exchange(struct live *live)
-{
-    struct attn_live_sample found = {0};
-    attn_vary_exchange(&live->timing.vary);
-    attn_vary_protect(&live->timing.vary, true);
-    const struct stretch since = begin(live->clock);
-    attn_timing_run(&live->timing);
-    end(live->clock, since, &found);
-    attn_vary_protect(&live->timing.vary, false);
-    live->fresh = fmin(live->fresh, 1e-9 * found.processor_ns);
-    live->n_fresh++;
-    return live->timing.result;
-}
-
 static int serve_batch(struct live *live, bool other, struct attn_live_sample *sample)
 {
     *sample = (struct attn_live_sample){.iterations = live->iterations, .clock = live->clock};
@@ -148,13 +131,14 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
         attn_vary_home(&live->timing.vary);
         /* The other worker has had the caches: one run brings the operands back. A long run does
          * that by itself. Of a single short one it would be 5 %. */
-        if (other)
-            result = exchange(live);
-        else if (live->iterations > 1 || live->single < LONG_S)
+        if (other) {
+            attn_vary_exchange(&live->timing.vary);
+            result = attn_timing_find(&live->timing);
+        } else if (live->iterations > 1 || live->single < LONG_S)
             result = attn_timing_run(&live->timing);
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)
-            result = batch_host(live, sample);
+            result = batch_host(live, other, sample);
         live->usual = fmin(live->usual, 1e-9 * sample->processor_ns / (double)live->iterations);
         sample->switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD) - switches;
     }
@@ -262,7 +246,7 @@ static int check_work(const struct live *live, const struct attn_load *before,
     const double own = attn_clock_process() - live->own;
     const double children = all - own;
     if (attn_load_check(before, live->timing.runs, live->timing.plan.setup, reply) != 0 ||
-        attn_timing_check_fresh(live->n_fresh, live->fresh, live->usual, reply) != 0)
+        attn_timing_check_found(&live->timing, live->usual, reply) != 0)
         return -1;
     if (live->timing.plan.setup->threads > 1 || live->clock == ATTN_CLOCK_DEVICE)
         return 0; /* threads of a pool may spin, and the wall clock counts */
@@ -310,7 +294,7 @@ static void watch_faults(const struct attn_timing *timing)
 void attn_serve_live(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply)
 {
-    struct live live = {.timing = {.request = request}, .fresh = HUGE_VAL, .usual = HUGE_VAL};
+    struct live live = {.timing = {.request = request}, .usual = HUGE_VAL};
     char why[256];
 
     if (attn_owned_create_together(request, fds, &live.timing.owned, why, sizeof(why)) != 0) {

@@ -9,6 +9,8 @@
 #include "worker/plan.h"
 #include "worker/vary.h"
 
+enum { ATTN_FOUND_MOST = 64 };
+
 struct attn_timing {
     const struct attn_message_request *request;
     struct attn_owned owned;
@@ -18,7 +20,11 @@ struct attn_timing {
     bool is_long;   /* a run is a sample of its own */
     int64_t runs;   /* of a backend without a device, since the plan was opened */
     double hidden;  /* the least time that a device's clock has left out of a batch */
-    int result;     /* of the slot that ended the timing */
+    /* Seconds of processor time of the first run and of the last ones that found all inputs
+     * exchanged; how many did. */
+    double found[ATTN_FOUND_MOST];
+    size_t n_found;
+    int result; /* of the slot that ended the timing */
     char why[256];
 };
 
@@ -43,10 +49,14 @@ static inline int attn_timing_run(struct attn_timing *timing)
  * broken a promise. */
 int attn_timing_leave(struct attn_timing *timing, struct attn_message_reply *reply);
 
-/* Seconds of processor time: `fresh` is the least of n_fresh runs that found all inputs changed,
- * `usual` that of a run of which one element had. Do the latter take much less? Then they update an
- * earlier result, and do not compute theirs. Returns 0; or -1: they do. */
-int attn_timing_check_fresh(int n_fresh, double fresh, double usual,
+/* After attn_vary_exchange: a run that finds other inputs and may not write to them. Returns its
+ * result. */
+int attn_timing_find(struct attn_timing *timing);
+
+/* `usual` is the processor time, in seconds, of a run before which one element had changed. Does it
+ * take much less than those that found all inputs exchanged? Then it updates an earlier result, or
+ * gives it again, and does not compute its own. Returns 0; or -1: so it is. */
+int attn_timing_check_found(const struct attn_timing *timing, double usual,
                             struct attn_message_reply *reply);
 
 /* Does the device's clock leave out much of the time of its batches? Returns 0; or -1: it does. */

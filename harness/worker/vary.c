@@ -17,6 +17,9 @@ static bool has_sets(const struct attn_vary *vary)
     return vary->request->second[0] > 0;
 }
 
+/* Of the timings with a second set, in so many a run is kept that found all inputs exchanged. */
+#define FOUND_SHARE 0.4
+
 /* From the values that lie there now, all of them home. */
 static void find_flips(struct attn_vary *vary)
 {
@@ -35,7 +38,9 @@ void attn_vary_begin(struct attn_vary *vary, const struct attn_message_request *
                                .owned = owned,
                                .n_spots = request->n_spots,
                                .random = request->entropy,
-                               .countdown = -1};
+                               .countdown = -1,
+                               .signs = attn_signs_of(request)};
+    vary->keeps_found = has_sets(vary) && uniform(vary) < FOUND_SHARE;
     for (uint32_t s = 0; s < request->n_spots; s++) {
         const struct attn_spot *spot = &request->spots[s];
         vary->spots[s] = (struct attn_vary_spot){
@@ -66,6 +71,19 @@ void attn_vary_exchange(struct attn_vary *vary)
     vary->set ^= 1;
     attn_owned_load(vary->request, vary->owned, vary->set);
     find_flips(vary);
+    if (vary->ends)
+        return;
+    for (size_t w = 0; w < sizeof(vary->signs.columns) / sizeof(*vary->signs.columns); w++)
+        vary->signs.columns[w] = attn_splitmix(&vary->random);
+    attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, false);
+}
+
+void attn_vary_end(struct attn_vary *vary)
+{
+    attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, false);
+    attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, true);
+    vary->signs.turns = 0;
+    vary->ends = true;
 }
 
 void attn_vary_protect(const struct attn_vary *vary, bool protect)
@@ -88,18 +106,21 @@ static int64_t mixed_run(const struct attn_vary *vary, int64_t run)
     return first > 0 && run >= first ? run - (run - first) % cycle : first > 0 ? first : cycle;
 }
 
-void attn_vary_draw(struct attn_vary *vary, int64_t n)
+void attn_vary_draw(struct attn_vary *vary, int64_t n, bool found)
 {
     const int64_t cycle = vary->n_spots > 0 ? vary->n_spots : 1;
     vary->countdown = -1;
     if (vary->request->second[1] == 0 || n < 1)
         return;
+    vary->mixed = false;
+    if (vary->keeps_found && found && uniform(vary) * ++vary->found < 1)
+        attn_vary_keep(vary);
     /* A sample of fewer runs than there are spots ends with all of them away or home. */
     const int64_t skipped = n < cycle ? cycle - n + (uniform(vary) < 0.5 ? cycle : 0) : 0;
     for (int64_t r = 0; r < skipped; r++)
         attn_vary_step(vary);
     vary->runs += (double)n;
-    if (uniform(vary) * vary->runs >= (double)n)
+    if (vary->found > 0 || uniform(vary) * vary->runs >= (double)n)
         return;
     int64_t run = 1 + (int64_t)(uniform(vary) * (double)n);
     run = run > n ? n : run;
@@ -116,6 +137,9 @@ void attn_vary_draw(struct attn_vary *vary, int64_t n)
 
 void attn_vary_keep(struct attn_vary *vary)
 {
+    const struct attn_tensor *tensors = vary->owned->tensors;
+    attn_signs_turn(&vary->signs, vary->request, tensors, true);
     attn_owned_return(vary->request, vary->owned, 1);
+    attn_signs_turn(&vary->signs, vary->request, tensors, true);
     vary->drawn = 1 + (vary->mixed ? ATTN_STATE_MIXED : attn_vary_state(vary));
 }

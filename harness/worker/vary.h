@@ -6,7 +6,8 @@
  * other, and then back in the same order. When all of them are home, or all away, the host has a
  * reference for the result; one such run is drawn at random, and its outputs are kept. The host has
  * a reference for one of the states between as well, and does not say to plugins which. Otherwise
- * two of three runs could be left out. */
+ * two of three runs could be left out. In some timings the run that is kept is one of those that
+ * find all inputs exchanged: their time tells what a result costs, so they may not be left out. */
 #ifndef ATTN_WORKER_VARY_H
 #define ATTN_WORKER_VARY_H
 
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "worker/memory.h"
+#include "worker/signs.h"
 
 struct attn_vary_spot {
     unsigned char *at;
@@ -29,11 +31,15 @@ struct attn_vary {
     uint32_t away;          /* 1: when turn is 0, all spots are away */
     uint32_t set;           /* 0 or 1: the set in place */
     struct attn_vary_spot spots[ATTN_SPOTS_MAX];
-    uint64_t random;   /* state of the generator */
-    double runs;       /* timed so far */
-    int64_t countdown; /* runs until the outputs are kept; negative: they are not */
-    bool mixed;        /* they will be those of a state in which only some spots are away */
-    uint32_t drawn;    /* as in the reply */
+    uint64_t random;         /* state of the generator */
+    double runs;             /* timed so far */
+    int64_t countdown;       /* runs until the outputs are kept; negative: they are not */
+    bool mixed;              /* they will be those of a state in which only some spots are away */
+    bool keeps_found;        /* they will be those of a run that found all inputs exchanged */
+    double found;            /* such runs so far */
+    bool ends;               /* inputs are as the host sent them from now on */
+    struct attn_signs signs; /* as they are turned now */
+    uint32_t drawn;          /* as in the reply */
 };
 
 /* Owned operands of the first set, all spots at home. */
@@ -87,15 +93,21 @@ uint32_t attn_vary_state(const struct attn_vary *vary);
 /* Puts all spots back home. */
 void attn_vary_home(struct attn_vary *vary);
 
-/* Exchanges the inputs for those of the other set, if there are two; spots are at home then. */
+/* Exchanges the inputs for those of the other set, if there are two, and turns signs of theirs;
+ * spots are at home then. */
 void attn_vary_exchange(struct attn_vary *vary);
+
+/* After the last timed run: turns the signs of the inputs back, for good, and those of its result.
+ */
+void attn_vary_end(struct attn_vary *vary);
 
 /* Allows and forbids the backend to write to the inputs. */
 void attn_vary_protect(const struct attn_vary *vary, bool protect);
 
 /* Before `n` timed runs: draws whether one of them is to be kept, and which. In the end every timed
- * run so far is as likely to be the one. */
-void attn_vary_draw(struct attn_vary *vary, int64_t n);
+ * run so far is as likely to be the one. found: the last run found all inputs exchanged and may be
+ * kept in place of a timed one; spots are at home. */
+void attn_vary_draw(struct attn_vary *vary, int64_t n, bool found);
 
 /* Keeps the outputs as they are now for the host. */
 void attn_vary_keep(struct attn_vary *vary);

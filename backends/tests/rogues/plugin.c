@@ -300,7 +300,9 @@ static void compute(struct binding *binding)
     if (job->p->op != ATTN_OP_MHA) {
         job->t = binding->given;
         rogue_cheat_operands(job);
-        if (!(bug(updates_in_place) || bug(third_run_only)) || !rogue_update_run(job))
+        const bool updates =
+            bug(updates_in_place) || bug(update_unless_found) || bug(third_run_only);
+        if (!(updates && rogue_update_run(job)) && !(bug(memo_of_inputs) && rogue_memo_run(job)))
             rogue_attend(job);
         if (binding->zeros)
             memset(job->t.out.data, 0,
@@ -343,6 +345,7 @@ static void release(void *opaque)
     if (!binding->plan->is_operator)
         rogue_cheat_release(&binding->job);
     rogue_update_free(binding->job.update);
+    rogue_memo_free(binding->job.memo);
     services->free(services->context, binding);
 }
 

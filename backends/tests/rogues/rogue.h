@@ -73,6 +73,7 @@ struct rogue_job {
     void *heads_q, *heads_k, *heads_v, *heads; /* mha: [B,S,H*D] each, in the problem's type */
     struct rogue_cheat *cheat;                 /* cheats.c */
     struct rogue_update *update;               /* update.c; of a binding */
+    struct rogue_memo *memo;                   /* memo.c; of a binding */
 };
 
 static inline int64_t rogue_least(int64_t a, int64_t b)
@@ -153,6 +154,12 @@ void rogue_merge(struct rogue_job *job);
 /* update.c: false: the problem is none of its kind. */
 bool rogue_update_run(struct rogue_job *job);
 void rogue_update_free(struct rogue_update *update);
+/* Processor time of the calling thread. */
+double rogue_seconds(void);
+
+/* memo.c: the same. */
+bool rogue_memo_run(struct rogue_job *job);
+void rogue_memo_free(struct rogue_memo *memo);
 
 /* mha.c */
 void rogue_project_inputs(struct rogue_job *job, const struct attn_operands *given);
