@@ -104,7 +104,7 @@ const char *const attn_exit_meanings[ATTN_EXIT_CODES] = {
     [ATTN_EXIT_INTERNAL] = "internal error",
     [ATTN_EXIT_USAGE] = "usage, or bad input",
     [ATTN_EXIT_NUMERICS] = "numbers are wrong, or a refusal that is on no list of expected skips",
-    [ATTN_EXIT_REGRESSION] = "slower, or more memory (compare --gate)",
+    [ATTN_EXIT_REGRESSION] = "broke or slower, or more memory or instructions (compare --gate)",
     [ATTN_EXIT_INCONCLUSIVE] = "inconclusive (under --strict, --live or --calibrate)",
     [ATTN_EXIT_INCOMPLETE] =
         "incomplete (crash, timeout, out of memory, error; an unfinished or damaged run)",
@@ -308,8 +308,9 @@ enum attn_exit attn_complain_compared(enum attn_exit code, bool live)
         /* of stored results, of what was timed live */
         [ATTN_EXIT_NUMERICS] = {"exit 3: errors have grown, as said above",
                                 "exit 3: a result is wrong, as said above; 'verify' shows where"},
-        [ATTN_EXIT_REGRESSION] = {"exit 4: broke, slower, or more memory, as said above",
-                                  "exit 4: slower, measured twice"},
+        [ATTN_EXIT_REGRESSION] =
+            {"exit 4: broke, slower, more memory or more instructions, as said above",
+             "exit 4: slower, measured twice"},
         [ATTN_EXIT_INCONCLUSIVE] =
             {"exit 5: a result is unclear; more rounds, or 'compare --live', may tell",
              "exit 5: a result is unclear; a larger --pair-time, or less other work, may tell"},

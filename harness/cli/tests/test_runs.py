@@ -35,8 +35,8 @@ class Compare(Case):
         done = self.expect(0, "compare", run, "--backends", "naive,avx2", "--json")
         result = json.loads(done.stdout)["results"][0]
         self.assertEqual((result["verdict"], round(result["ratio"], 6)), ("faster", 0.333333))
-        self.assertEqual("attnbench: exit 4: broke, slower, or more memory, as said above\n",
-                         self.expect(4, "compare", run, "--backends", "avx2,naive").stderr)
+        self.assertEqual("attnbench: exit 4: broke, slower, more memory or more instructions, as said "
+                         "above\n", self.expect(4, "compare", run, "--backends", "avx2,naive").stderr)
         # What took turns is compared by its turns, as the report of the run does.
         run = self.run_of("turns", turns={"naive": 1.0, "avx2": 0.5})
         done = self.expect(0, "compare", run, "--backends", "naive,avx2", "--json")
