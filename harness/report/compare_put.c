@@ -103,14 +103,14 @@ static bool is_folded(enum attn_comparison verdict)
     return verdict == ATTN_ONLY_BASE || verdict == ATTN_ONLY_NEW;
 }
 
-/* "only base: 14 results of mine 8, yours 6": one line for what has nothing to be compared with. */
+/* "only base: 14 results (mine 8, yours 6)": one line for what has nothing to be compared with. */
 static void put_folded(FILE *out, const struct attn_pairs *pairs, enum attn_comparison verdict)
 {
     size_t all = 0;
     const char *between = "";
     for (size_t i = 0; i < pairs->count; i++)
         all += pairs->items[i].verdict == verdict;
-    fprintf(out, "%s: %zu result%s of ", verdict_names[verdict], all, all == 1 ? "" : "s");
+    fprintf(out, "%s: %zu result%s (", verdict_names[verdict], all, all == 1 ? "" : "s");
     for (size_t i = 0; i < pairs->count; i++) {
         const char *label = pairs->items[i].base_label;
         size_t first = 0, n = 0;
@@ -127,7 +127,7 @@ static void put_folded(FILE *out, const struct attn_pairs *pairs, enum attn_comp
         fprintf(out, "%s%s %zu", between, label, n);
         between = ", ";
     }
-    fputc('\n', out);
+    fputs(")\n", out);
 }
 
 /* mark: stands around the counts. */

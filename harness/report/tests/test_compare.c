@@ -427,7 +427,7 @@ static void grouped(void **state)
         FILE *out = open_memstream(&text, &length);
         assert_int_equal(attn_compare(&run, &run, &options, out, &code, why, sizeof why), 0);
         fclose(out);
-        const char *only = strstr(text, "\nonly base: 7 results of avx2 7\n");
+        const char *only = strstr(text, "\nonly base: 7 results (avx2 7)\n");
         const char *broke = strstr(text, markdown ? "\n### broke\n" : "\nbroke ");
         const char *slower = strstr(text, markdown ? "\n### slower\n" : "\nslower ");
         assert_true(only && broke && slower && broke < slower && slower < only);
