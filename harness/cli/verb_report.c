@@ -44,10 +44,11 @@ static enum attn_exit code_with(const struct attn_run_data *run, enum attn_exit 
     char line[sizeof run->path + sizeof run->lacking + 32], exit[16] = "";
     if (!*run->lacking)
         return code;
-    if (attn_exit_stronger(code, ATTN_EXIT_INCOMPLETE) == ATTN_EXIT_INCOMPLETE)
+    if (attn_run_exit(run, code) == ATTN_EXIT_INCOMPLETE)
         snprintf(exit, sizeof exit, "exit %d: ", ATTN_EXIT_INCOMPLETE);
     snprintf(line, sizeof line, "%s%s is %s", exit, run->path, run->lacking);
-    return attn_exit_stronger(code, attn_complain(ATTN_EXIT_INCOMPLETE, line));
+    attn_complain(ATTN_EXIT_INCOMPLETE, line);
+    return attn_run_exit(run, code);
 }
 
 /* Writes the page that compares the run with an earlier one. */

@@ -225,10 +225,8 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
                  const struct attn_compare_options *options, FILE *out, enum attn_exit *code,
                  char *why, size_t size)
 {
-    struct attn_compare_findings f = {.tally.geomean = NAN,
-                                      .stored = base != next,
-                                      .lacking = *base->lacking || *next->lacking,
-                                      .code = ATTN_EXIT_BASELINE};
+    struct attn_compare_findings f = {
+        .tally.geomean = NAN, .stored = base != next, .code = ATTN_EXIT_BASELINE};
     int status = 0;
     if (f.stored && attn_differences_find(base, next, options, &f.differences) != 0) {
         snprintf(why, size, "%s", no_memory);
@@ -243,6 +241,7 @@ int attn_compare(const struct attn_run_data *base, const struct attn_run_data *n
         explain_differences(&f.differences, f.reason, sizeof f.reason);
     else
         status = find(base, next, options, &f, why, size);
+    f.exit = attn_run_exit(next, attn_run_exit(base, f.code));
     if (status == 0 && (attn_compare_put(out, &f, options) != 0 || ferror(out))) {
         snprintf(why, size, "the comparison could not be written");
         status = -1;

@@ -287,12 +287,9 @@ static int put_json(FILE *out, const struct attn_compare_findings *f,
     for (int v = 0; !bad && v <= ATTN_ONLY_NEW; v++)
         bad = json_object_set_new(counts, verdict_names[v],
                                   json_integer((json_int_t)f->tally.of[v])) != 0;
-    /* The code of the program, which says of a run that is not whole what it lacks. */
-    const enum attn_exit code =
-        f->lacking ? attn_exit_stronger(f->code, ATTN_EXIT_INCOMPLETE) : f->code;
     json_t *root = json_pack("{s:f,s:o,s:o,s:o,s:i,s:s,s:o,s:o}", "margin", options->margin,
                              "results", list, "counts", counts, "geometric_mean",
-                             attn_json_number(f->tally.geomean), "exit", (int)code, "reason",
+                             attn_json_number(f->tally.geomean), "exit", (int)f->exit, "reason",
                              f->reason, "differences", attn_differences_json(&f->differences),
                              "gate", f->footprint.list ? gate_json(f, options) : json_null());
     bad = bad || !root || json_dumpf(root, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0;

@@ -25,9 +25,9 @@ struct attn_compare_findings {
     struct attn_footprint footprint;       /* empty without the gate */
     struct attn_instructions instructions; /* likewise */
     struct attn_compare_tally tally;
-    bool stored;  /* two runs, not two backends of one */
-    bool lacking; /* one of them is not whole */
-    enum attn_exit code;
+    bool stored;         /* two runs, not two backends of one */
+    enum attn_exit code; /* of what was found */
+    enum attn_exit exit; /* of the program, which says what a run that is not whole lacks */
     char reason[768];
 };
 

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "results/status.h"
+
 /* A run, read back from its folder. */
 struct attn_run_data {
     json_t *records; /* array in the order of the file */
@@ -30,6 +32,9 @@ int attn_run_read(const char *path, bool salvage, struct attn_run_data *run, cha
 int attn_run_read_lean(const char *path, bool salvage, bool turns, struct attn_run_data *run,
                        char *why, size_t size);
 void attn_run_release(struct attn_run_data *run);
+/* The exit code of what was made of a run, whose own code this is: one that is not whole is
+ * incomplete, if no stronger code applies. */
+enum attn_exit attn_run_exit(const struct attn_run_data *run, enum attn_exit code);
 
 struct attn_report_options {
     const char *baseline;   /* what speed-ups are over: a backend, as the report calls it or by its

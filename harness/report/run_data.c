@@ -122,3 +122,8 @@ void attn_run_release(struct attn_run_data *run)
     json_decref(run->matrix);
     run->records = run->machine = run->matrix = NULL;
 }
+
+enum attn_exit attn_run_exit(const struct attn_run_data *run, enum attn_exit code)
+{
+    return *run->lacking ? attn_exit_stronger(code, ATTN_EXIT_INCOMPLETE) : code;
+}

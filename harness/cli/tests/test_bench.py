@@ -149,6 +149,7 @@ class Bench(Case):
         self.assertNotIn("Nothing was timed", page)
         done = self.expect(6, "compare", self.path("run"), self.path("run"), "--json")
         self.assertEqual(json.loads(done.stdout)["exit"], 6)
+        self.assertIn("exit 6: " + self.path("run") + " is unfinished", done.stderr)
         # What was cut off is measured again.
         more = ["bench", "-b", "naive", "--rounds", "3", "--cache", "hot", "--resume", "-o",
                 self.path("run"), SMALL]

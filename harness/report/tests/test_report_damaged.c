@@ -143,12 +143,16 @@ static void unreadable_runs(void **state)
     assert_int_equal(stat(path, &info), 0);
     assert_int_equal(attn_run_read(folder, false, &run, why, sizeof why), 0);
     assert_string_equal(run.lacking, "");
+    assert_int_equal(attn_run_exit(&run, ATTN_EXIT_REGRESSION), ATTN_EXIT_REGRESSION);
     const size_t all = json_array_size(run.records);
     attn_run_release(&run);
     assert_null(run.matrix);
     assert_int_equal(truncate(path, info.st_size - 9), 0);
     assert_int_equal(attn_run_read(folder, false, &run, why, sizeof why), 0);
     assert_non_null(strstr(run.lacking, "unfinished: it was cut short and left half a record"));
+    assert_int_equal(attn_run_exit(&run, ATTN_EXIT_OK), ATTN_EXIT_INCOMPLETE);
+    assert_int_equal(attn_run_exit(&run, ATTN_EXIT_REGRESSION), ATTN_EXIT_INCOMPLETE);
+    assert_int_equal(attn_run_exit(&run, ATTN_EXIT_NUMERICS), ATTN_EXIT_NUMERICS);
     assert_int_equal(json_array_size(run.records), all);
     attn_run_release(&run);
     assert_int_equal(truncate(path, info.st_size - 400), 0);
