@@ -253,7 +253,7 @@ static void leave_out_rest(const struct attn_pass *pass)
             if (attn_pass_takes_part(pass, i, b))
                 snprintf(attn_pass_rounds(pass, i, b)->why_not,
                          sizeof attn_pass_rounds(pass, i, b)->why_not,
-                         "the budget has no time for %d rounds of turns",
+                         "the budget has no time for %d rounds of turns; a larger --budget has",
                          attn_pass_rounds_planned(pass));
 }
 

@@ -205,6 +205,32 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
         say(line, " (to %.0f %% with more --budget or less noise)", 100 * RATIOS_KNOWN);
 }
 
+/* Cases whose fastest backend has had no turns, though they were wanted, and why. */
+static void add_turnless(const struct attn_ranking *ranking, struct attn_verdict *verdict)
+{
+    const char *first = NULL;
+    size_t timed = 0, n = 0, others = 0;
+    for (size_t i = 0; i < ranking->grid->n_lines; i++) {
+        const size_t fastest = ranking->lines[i].first;
+        if (fastest == ranking->grid->n_columns)
+            continue;
+        timed++;
+        const json_t *bench = ranking->grid->lines[i].cells[fastest]->bench;
+        const char *reason = attn_field_text(bench, "live.reason");
+        if (!*reason || attn_field_at(bench, "live.in_rounds"))
+            continue;
+        first = first ? first : reason;
+        n++;
+        others += strcmp(first, reason) != 0;
+    }
+    if (n == 0)
+        return;
+    struct attn_verdict_line *line = add(verdict, "No turns");
+    say(line, "%zu of %zu timed cases: %s", n, timed, first);
+    if (others > 0)
+        say(line, "; %zu for other reasons, which results.ndjson has", others);
+}
+
 /* The first results that are mistrusted, or else wrong or cut short. Returns how many there are. */
 static size_t add_troubles(const struct attn_view *view, bool mistrusted,
                            struct attn_verdict *verdict)
@@ -325,6 +351,7 @@ int attn_verdict_make(const struct attn_run_data *run, const struct attn_view *v
     *verdict = (struct attn_verdict){.n = 0};
     add_groups(view, ranking, verdict);
     add_noise(view, ranking, verdict);
+    add_turnless(ranking, verdict);
     add_verdicts(view, verdict);
     if (add_untimed(view, verdict) != 0)
         return -1;

@@ -8,7 +8,7 @@
 
 #include "report/ranking.h"
 
-enum { ATTN_VERDICT_LINES = 24 };
+enum { ATTN_VERDICT_LINES = 26 };
 
 struct attn_verdict_line {
     char label[112]; /* "sweep_heads", "Noise" */

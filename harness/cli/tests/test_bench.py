@@ -206,6 +206,11 @@ class Bench(Case):
                  if record["id"] == second["id"]]
         self.assertEqual(kinds, ["verify", "round", "round", "bench"])
 
+    def test_a_budget_without_turns_says_so(self):
+        done = self.expect(0, "bench", "-b", "naive", "--budget", "1us", "-o", self.path("run"), SMALL)
+        self.assertRegex(done.stdout, r"\nNo turns +1 of 1 timed cases: the budget has no time for \d+ "
+                                      r"rounds of turns; a larger\s--budget has\n")
+
     def test_resume_leaves_finished_cases_alone(self):
         run = self.run_folder("run")
         results = os.path.join(run, "results.ndjson")

@@ -316,6 +316,49 @@ static void noise(void **state)
     }
 }
 
+/* The turns of a run's cases, of which the first `count` have had none for these reasons. */
+static void take_turns_away(struct attn_run_data *run, const char *const *reasons, size_t count)
+{
+    const char *ids[2] = {NULL};
+    size_t i, c;
+    json_t *record;
+    json_array_foreach(run->records, i, record)
+    {
+        const char *id = attn_field_text(record, "id");
+        for (c = 0; c < count && ids[c] && strcmp(ids[c], id) != 0;)
+            c++;
+        if (c == count || !json_object_get(record, "live"))
+            continue;
+        ids[c] = id;
+        json_object_set_new(record, "live", json_pack("{s:s}", "reason", reasons[c]));
+    }
+}
+
+/* Cases that have had no turns are named with the reason. */
+static void no_turns(void **state)
+{
+    (void)state;
+    static const char *const reasons[] = {"too short a budget", "it failed"};
+    static const char *const said[] = {NULL, ": too short a budget\n",
+                                       ": too short a budget; 1 for other reasons, "};
+    for (size_t count = 0; count <= 2; count++) {
+        struct attn_run_data run = with_turns(0, 0.001);
+        take_turns_away(&run, reasons, count);
+        char *text = screen_of(&run, (struct attn_screen){.columns = 1000}), start[32];
+        if (count == 0) {
+            assert_null(strstr(text, "No turns"));
+        } else {
+            snprintf(start, sizeof start, "No turns    %zu of ", count);
+            const char *line = line_of(text, "No turns");
+            assert_memory_equal(line, start, strlen(start));
+            const char *why = strstr(line, said[count]);
+            assert_true(why && why <= strchr(line, '\n'));
+        }
+        free(text);
+        attn_run_release(&run);
+    }
+}
+
 /* A warning stands in a box above the verdict's other lines, and not again among them. */
 static void warning(void **state)
 {
@@ -385,8 +428,8 @@ int main(void)
         cmocka_unit_test(the_lines),    cmocka_unit_test(about_fifteen_lines),
         cmocka_unit_test(many_reasons), cmocka_unit_test(a_run_of_nothing),
         cmocka_unit_test(ties),         cmocka_unit_test(first_and_behind),
-        cmocka_unit_test(noise),        cmocka_unit_test(warning),
-        cmocka_unit_test(rows),
+        cmocka_unit_test(noise),        cmocka_unit_test(no_turns),
+        cmocka_unit_test(warning),      cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
