@@ -42,6 +42,22 @@ static const char *machine_text(const json_t *machines, const char *name)
     return "";
 }
 
+enum { COMMIT_MOST = 64 };
+
+/* The width of the column of commits, none of which is cut off: a part of "-dirty" behind a hash
+ * is nothing that git reads. */
+static int commit_width(const json_t *series)
+{
+    size_t width = strlen("commit"), i;
+    json_t *point;
+    json_array_foreach(json_object_get(series, "points"), i, point)
+    {
+        const size_t length = strnlen(attn_field_text(point, "commit"), COMMIT_MOST);
+        width = length > width ? length : width;
+    }
+    return (int)width;
+}
+
 static void put_head(FILE *out, const json_t *series, const char *anchor, const json_t *machines)
 {
     const double threads = attn_field_number(series, "threads");
@@ -57,11 +73,11 @@ static void put_head(FILE *out, const json_t *series, const char *anchor, const 
     put_field(out, series, "machine", 16);
     fputs(": ", out);
     put_text(out, machine_text(machines, attn_field_text(series, "machine")), 128);
-    fprintf(out, "\n%-16s  %-12s  %-8s  %8s  %-15s  run\n", "date", "commit", "plugin", "ratio",
-            "95 % interval");
+    fprintf(out, "\n%-16s  %-*s  %-8s  %8s  %-15s  run\n", "date", commit_width(series), "commit",
+            "plugin", "ratio", "95 % interval");
 }
 
-static void put_point(FILE *out, const json_t *point)
+static void put_point(FILE *out, const json_t *point, int commit)
 {
     const double ratio = attn_field_number(point, "ratio"), lo = attn_field_number(point, "low"),
                  hi = attn_field_number(point, "high");
@@ -77,7 +93,7 @@ static void put_point(FILE *out, const json_t *point)
         snprintf(value, sizeof value, "%.4f", ratio);
     put_text(out, date, sizeof date);
     fprintf(out, "%*s", 18 - (int)strlen(date), "");
-    put_column(out, point, "commit", 12);
+    put_column(out, point, "commit", commit);
     put_column(out, point, "plugin", 8);
     fprintf(out, "%8s  %-15s  ", value, interval);
     put_field(out, point, "run", 512);
@@ -107,6 +123,7 @@ static void put_change(FILE *out, const json_t *change)
 static void put_series(FILE *out, const json_t *series)
 {
     const json_t *changes = json_object_get(series, "changes");
+    const int commit = commit_width(series);
     size_t i, next = 0;
     json_t *point;
     json_array_foreach(json_object_get(series, "points"), i, point)
@@ -116,7 +133,7 @@ static void put_series(FILE *out, const json_t *series)
             put_change(out, change);
             next++;
         }
-        put_point(out, point);
+        put_point(out, point, commit);
     }
     if (next == 0)
         fputs("no change\n", out);

@@ -99,6 +99,8 @@ class Case(unittest.TestCase):
 class Help(Case):
     def test_version_and_help_of_a_verb(self):
         self.assertRegex(self.expect(0, "--version").stdout, r"^attnbench \d+\.\d+\.\d+ \(.+\), \w")
+        commit = re.search(r"\((?:.*-g)?([0-9a-f]+)(?:-dirty)?\)", self.expect(0, "--version").stdout)
+        self.assertGreaterEqual(len(commit[1]) if commit else 10, 10)  # of a build outside git it is unknown
         for verb in ("verify", "compare"):
             self.assertEqual(self.expect(0, "help", verb).stdout,
                              self.expect(0, verb, "--help").stdout)

@@ -141,6 +141,18 @@ class Series(Case):
             self.assertEqual(self.expect(0, word).stdout, table)
         self.assertEqual(self.series("small", "--margin", "10")["mine"]["changes"], [])
 
+    def test_no_commit_is_cut_off(self):
+        commits = ["c0ffee1234", "c0ffee123456-dirty", "c0ffee12" * 5]
+        for day, commit in enumerate(commits, 1):
+            about = machine(day)
+            about["attnbench"]["commit"] = commit
+            write_run(self.path("runs", str(day)), about, [bench("mine", [1.0]), bench("slow", [2.0])])
+        self.expect(0, "rebuild", self.path("runs"))
+        lines = self.expect(0, "small").stdout.splitlines()
+        columns = [line.split()[2] for line in lines if line.startswith("2026-")]
+        self.assertEqual(columns, commits)
+        self.assertEqual(len({line.index("/") for line in lines if line.startswith("2026-")}), 1)
+
     def test_anchor(self):
         self.expect(0, "add", *self.runs(6))
         self.assertEqual(set(self.series("small", "--anchor", "peer")), {"mine", "slow"})
