@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "case/text.h"
 #include "cli/statement.h"
 #include "report/conformance.h"
 #include "report/conformance_text.h"
@@ -213,6 +214,23 @@ static enum attn_exit repeat(struct attn_command *c, struct attn_session *sessio
     return code;
 }
 
+/* Says which plugin has to be given: that of the first backend. An adapter in Python is found in
+ * its folder. */
+static void name_plugin(const json_t *statement)
+{
+    const json_t *b = json_array_get(json_object_get(statement, "backends"), 0);
+    const char *name = attn_field_text(b, "name"), *plugin = attn_field_text(b, "plugin");
+    const bool named = strcmp(name, attn_field_text(b, "offered")) != 0;
+    char clean[2][128];
+    if (*attn_field_text(b, "source_sha256"))
+        return;
+    attn_text_take(clean[0], sizeof clean[0], name, strlen(name));
+    attn_text_take(clean[1], sizeof clean[1], plugin, strlen(plugin));
+    fprintf(stderr,
+            "attnbench: the statement is about %s of the plugin %s; --plugin %sFILE gives it\n",
+            clean[0], clean[1], named ? "NAME=" : "");
+}
+
 static enum attn_exit check(struct attn_command *c, const struct attn_paths *paths,
                             const json_t *statement)
 {
@@ -226,6 +244,8 @@ static enum attn_exit check(struct attn_command *c, const struct attn_paths *pat
         return attn_complain(code, why);
     }
     code = attn_session_begin(c, paths, &session);
+    if (code == ATTN_EXIT_USAGE && session.cases.count > 0 && c->n_plugins == 0)
+        name_plugin(statement); /* the cases are known, so a backend is not */
     if (code == ATTN_EXIT_OK) {
         code = repeat(c, &session, statement, why, sizeof why);
         if (code)

@@ -139,6 +139,15 @@ class Statement(Case):
         found(refused, 8, "number of cases is another one",
               lambda s, b, o: (s["suite"].update(name="standard"), s["suite"].pop("lines")))
 
+    def test_a_plugin_that_was_not_given_is_named(self):
+        for given, wish in ((GOOD, "--plugin FILE"), ("mine=" + GOOD, "--plugin NAME=FILE")):
+            done = self.expect(2, "statement", "check", self.state(plugin=given))
+            name = "mine" if "=" in given else "test"
+            self.assertIn(f"there is no backend '{name}'", done.stderr)
+            self.assertTrue(done.stderr.endswith(
+                f"the statement is about {name} of the plugin good.so; {wish} gives it\n"), done.stderr)
+        self.check(0, self.path("mine.json"), plugin="mine=" + GOOD)
+
     def test_another_plugin_is_found(self):
         path = self.state()
         shutil.copy(BAD, self.path("mine.so"))
