@@ -23,7 +23,11 @@ const struct attn_verb attn_verbs[] = {
      attn_verb_list},
     {"verify", "[CASES...]", "check that the numbers are right",
      "Runs every case on every backend in guarded memory. Compares each output element with a\n"
-     "double-precision reference, within a proven error bound. Prints one line per result.",
+     "double-precision reference, within a proven error bound. Prints one line per result: its\n"
+     "status, the largest error over its bound, and how much that proves. checks: made, of those\n"
+     "that apply. power: usual mistakes that would have been refused, of those that apply. grade:\n"
+     "the largest error over the bound of the best arithmetic of the type. slack: how many times\n"
+     "as wide the plan's declared bound is (median).",
      attn_verb_verify},
     {"bench", "[CASES...] -o RUN", "verify, then time what passed",
      "Results go to the folder RUN: one record per line in RUN/results.ndjson.", attn_verb_bench},

@@ -111,6 +111,14 @@ class Help(Case):
         self.assertIn("  7  nothing matched, or a backend that was named was checked on nothing\n",
                       self.expect(0, "help").stdout)
 
+    def test_help_explains_each_word_of_a_verdict(self):
+        shown = " ".join(self.expect(0, "help", "verify").stdout.split())
+        line = self.expect(0, "verify", "-b", "naive", SMALL).stdout.splitlines()[0]
+        words = re.findall(r"\b([a-z]+): ", line)
+        self.assertEqual(words, ["checks", "power", "grade", "slack"])
+        for word in words:
+            self.assertIn(f" {word}: ", shown)
+
     def test_every_verb_has_help(self):
         text = self.expect(0, "--help").stdout
         verbs = re.findall(r"^  attnbench (\S+)", text, re.M)
