@@ -68,14 +68,26 @@ static const char *size_fault(const struct attn_problem *p)
     return NULL;
 }
 
+/* NULL, or what is known before the operands are. */
+static const char *scalar_fault(const struct attn_problem *p, uint32_t threads)
+{
+    if (p->op == ATTN_OP_ATTENTION_BACKWARD && p->score != ATTN_SCORE_SCALED_DOT &&
+        p->score != ATTN_SCORE_DOT)
+        return "gradients are those of dot products only";
+    if ((p->flags & ATTN_FLAG_DETERMINISTIC) && threads > 1)
+        return "the order of sums of a threaded BLAS is not known";
+    return NULL;
+}
+
 int attn_blas_supports(const struct attn_problem *problem, const struct attn_services *services,
                        char *why, size_t size)
 {
-    if (attn_problem_check(problem, &limits, why, size) != ATTN_OK)
+    if (attn_problem_check_scalars(problem, &limits, why, size) != ATTN_OK)
         return ATTN_UNSUPPORTED;
-    const char *fault = (problem->flags & ATTN_FLAG_DETERMINISTIC) && services->threads > 1
-                            ? "the order of sums of a threaded BLAS is not known"
-                            : size_fault(problem);
+    const char *fault = scalar_fault(problem, services->threads);
+    if (!fault && attn_problem_check_operands(problem, &limits, why, size) != ATTN_OK)
+        return ATTN_UNSUPPORTED;
+    fault = fault ? fault : size_fault(problem);
     if (!fault)
         return ATTN_OK;
     snprintf(why, size, "%s", fault);

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -177,6 +179,27 @@ static void refuses_what_it_does_not_know(void **state)
         test_spec_refused(subject->backend, &subject->refused[s]);
 }
 
+/* The formulas of the operator are those of dot products. */
+static void refuses_gradients_of_other_scores(void **state)
+{
+    const struct test_subject *subject = *state;
+    struct test_spec spec = {.op = ATTN_OP_ATTENTION_BACKWARD, .sq = 4, .sk = 6, .dq = 8};
+    spec.dtype = subject->dtypes[0];
+    for (spec.score = ATTN_SCORE_SCALED_DOT; spec.score <= ATTN_SCORE_ADDITIVE; spec.score++) {
+        const bool dot = spec.score == ATTN_SCORE_SCALED_DOT || spec.score == ATTN_SCORE_DOT;
+        struct test_problem made;
+        char why[256] = "";
+        spec.dh = spec.score == ATTN_SCORE_ADDITIVE ? 8 : 0;
+        test_problem_make(&spec, &made);
+        const int result =
+            subject->backend->supports(&made.problem, &test_services, why, sizeof(why));
+        print_message("gradients of score %u: %s\n", spec.score, why);
+        assert_int_equal(result, dot ? ATTN_OK : ATTN_UNSUPPORTED);
+        assert_true(dot || strstr(why, "gradients are those of dot products"));
+        test_problem_free(&made);
+    }
+}
+
 static void refuses_unknown_tensors(void **state)
 {
     const struct test_subject *subject = *state;
@@ -210,6 +233,7 @@ int test_common(struct test_subject *subject)
         cmocka_unit_test_prestate(underflow_is_not_a_mask, subject),
         cmocka_unit_test_prestate(philox_agrees_with_the_paper, subject),
         cmocka_unit_test_prestate(refuses_what_it_does_not_know, subject),
+        cmocka_unit_test_prestate(refuses_gradients_of_other_scores, subject),
         cmocka_unit_test_prestate(refuses_unknown_tensors, subject),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,17 +163,32 @@ static void add(struct test_problem *made, uint32_t role, uint32_t dtype, const 
     add(made, role, type, order, gap, shared,                                                      \
         (uint32_t)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
+/* In addition to those of attention. OUT and LSE are random: only `supports` is asked. */
+static void add_gradients(struct test_problem *made)
+{
+    const struct attn_problem *p = &made->problem;
+    const uint32_t t = p->dtype, wide = t == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+    const int64_t gap = 0;
+    ADD(ATTN_LSE, wide, NULL, 0, p->b, p->hq, p->sq);
+    ADD(ATTN_GRAD_OUT, t, NULL, 0, p->b, p->hq, p->sq, p->dv);
+    ADD(ATTN_GRAD_Q, t, NULL, 0, p->b, p->hq, p->sq, p->dq);
+    ADD(ATTN_GRAD_K, t, NULL, 0, p->b, p->hkv, p->sk, p->dk);
+    ADD(ATTN_GRAD_V, t, NULL, 0, p->b, p->hkv, p->sk, p->dv);
+}
+
 static void add_operands(const struct test_spec *spec, struct test_problem *made)
 {
     const struct attn_problem *p = &made->problem;
     uint32_t t = p->dtype, w = spec->with;
     int64_t gap = w & WITH_GAPS ? GAP : 0, e = spec->e;
     const char *order = w & WITH_BSHD ? "0213" : w & WITH_BHDS ? "0132" : NULL;
-    if (p->op == ATTN_OP_ATTENTION) {
+    if (p->op == ATTN_OP_ATTENTION || p->op == ATTN_OP_ATTENTION_BACKWARD) {
         ADD(ATTN_Q, t, order, 0, p->b, p->hq, p->sq, p->dq);
         ADD(ATTN_K, t, order, 0, p->b, p->hkv, p->sk, p->dk);
         ADD(ATTN_V, t, order, 0, p->b, p->hkv, p->sk, p->dv);
         ADD(ATTN_OUT, t, order, 0, p->b, p->hq, p->sq, p->dv);
+        if (p->op == ATTN_OP_ATTENTION_BACKWARD)
+            add_gradients(made);
         return;
     }
     ADD(ATTN_X_Q, t, NULL, 0, p->b, p->sq, e);
