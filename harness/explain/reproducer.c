@@ -15,6 +15,9 @@
 #include "reference/dtype.h"
 #include "tensor/units.h"
 
+/* How often a plan runs again that does not always give the same bits. */
+enum { RERUNS = 1000 };
+
 /* At most this many elements, answers and bounds together: a source of about 5 MB. */
 static const double most_numbers = 0x1p18;
 
@@ -311,14 +314,15 @@ static void put_opening(FILE *out, const struct attn_failure *failed)
     fputs("\n *\n * To compile and run it:\n"
           " *   cc -std=c11 -I PREFIX/include THIS.c -ldl -lm -o reproduce\n"
           " *   ./reproduce PLUGIN.so\n"
-          " * Exit code 0: the numbers hold; 1: they do not; 2: the plugin does not support the "
-          "case.\n"
+          " * Exit code 0: the numbers hold; 1: they do not, or more is changed than "
+          "outputs;\n"
+          " * 2: the plugin does not support the case.\n"
           " * A read or write past the end of an operand ends in a fault. */\n"
           "#define _GNU_SOURCE\n",
           out);
-    static const char *const headers[] = {"dlfcn.h",  "inttypes.h", "math.h",
-                                          "stdio.h",  "stdlib.h",   "string.h",
-                                          "unistd.h", "sys/mman.h", NULL};
+    static const char *const headers[] = {"dlfcn.h",    "fenv.h",   "inttypes.h", "math.h",
+                                          "stdio.h",    "stdlib.h", "string.h",   "unistd.h",
+                                          "sys/mman.h", NULL};
     for (int h = 0; headers[h]; h++)
         fprintf(out, "#include <%s>\n", headers[h]);
     fprintf(out, "\n#include \"attnbench/backend.h\"\n\n#define BACKEND \"%s\"\n", failed->backend);
@@ -328,7 +332,8 @@ static void put_opening(FILE *out, const struct attn_failure *failed)
                         ? INFINITY
                         : largest + attn_dtype_ulp(failed->c->dtype, largest) / 2);
     fprintf(out, "\n#define MOST_MEAN_ERROR %g /* in units of rounding */\n", ATTN_ROUNDING_MOST);
-    fprintf(out, "enum { THREADS = %d };\n", failed->threads);
+    fprintf(out, "enum { THREADS = %d, RERUNS = %d };\n", failed->threads,
+            failed->reruns ? RERUNS : 0);
     put_options(out, failed->options);
 }
 
@@ -365,7 +370,7 @@ int attn_reproducer_write(const char *path, const struct attn_failure *failed, c
     const struct attn_judgement *v = failed->verdict;
     const bool within = v->status == ATTN_FAIL && v->rows_checked > 0 && v->max_ratio <= 1;
     const enum attn_fill knows = within ? failed->c->fill : ATTN_FILL_NORMAL;
-    if (within && knows != ATTN_FILL_CENSUS && knows != ATTN_FILL_EXACT &&
+    if (within && !failed->reruns && knows != ATTN_FILL_CENSUS && knows != ATTN_FILL_EXACT &&
         knows != ATTN_FILL_ROUNDING) {
         snprintf(why, size,
                  "the numbers are within their bounds: only a relation between results fails, and "

@@ -25,11 +25,13 @@ struct retry {
 bool attn_retry_wanted(const struct attn_entry *entry)
 {
     const enum attn_status s = entry->verdict.status;
-    /* What `supports` accepts does not depend on sizes. */
-    if (entry->checks_done & ~entry->checks_ok & 1u << ATTN_CHECK_UNKNOWNS)
-        return false;
     return s == ATTN_FAIL || s == ATTN_CRASH || s == ATTN_TIMEOUT || s == ATTN_OOM ||
            s == ATTN_ERROR;
+}
+
+static bool has_failed(const struct attn_entry *entry, enum attn_check check)
+{
+    return (entry->checks_done & ~entry->checks_ok) >> check & 1;
 }
 
 /* Wrong numbers (rows were judged) are another failure than a broken promise. */
@@ -72,8 +74,8 @@ static bool fails(void *context, const struct attn_case *c)
     }
     attn_judge_free(judge);
     attn_instance_free(instance);
-    if (!attn_retry_wanted(&entry) || !alike(&entry.verdict, &r->failed->verdict) ||
-        broken_relations(&entry) != r->check)
+    if (!attn_retry_wanted(&entry) || has_failed(&entry, ATTN_CHECK_UNKNOWNS) ||
+        !alike(&entry.verdict, &r->failed->verdict) || broken_relations(&entry) != r->check)
         return false;
     r->last = entry;
     r->last.c = NULL;
@@ -113,6 +115,20 @@ static bool place_of_pack(const struct attn_session *session, char to[ATTN_PATH_
     return true;
 }
 
+/* Why a program that runs a plan on one set of inputs would not show the failure; NULL: it does. */
+static const char *why_unseen(const struct attn_entry *entry)
+{
+    const struct attn_judgement *v = &entry->verdict;
+    if (has_failed(entry, ATTN_CHECK_LEAKS))
+        return "no reproducer: what plans and runs leave behind is for 'verify' to count";
+    if (has_failed(entry, ATTN_CHECK_NEW_DATA))
+        return "no reproducer: it has one set of inputs, and the failure needs another one";
+    if (v->status == ATTN_FAIL && v->rows_checked == 0 && !has_failed(entry, ATTN_CHECK_INPUTS) &&
+        !has_failed(entry, ATTN_CHECK_BOUNDS) && !has_failed(entry, ATTN_CHECK_STATE))
+        return "no reproducer: it has one run, and the failure lies between runs or beside them";
+    return NULL;
+}
+
 /* Writes the reproducer of the shrunk case. */
 static void reproduce(struct attn_session *session, const struct attn_entry *smallest)
 {
@@ -123,7 +139,12 @@ static void reproduce(struct attn_session *session, const struct attn_entry *sma
         .options = smallest->contestant->options,
         .verdict = &smallest->verdict,
         .numerics = smallest->plan.has_numerics ? &smallest->plan.numerics : NULL,
-        .threads = session->settings.threads};
+        .threads = session->settings.threads,
+        .reruns = has_failed(smallest, ATTN_CHECK_RERUN)};
+    if (why_unseen(smallest)) {
+        attn_progress_note(why_unseen(smallest));
+        return;
+    }
     session->reproduced =
         attn_reproducer_write(session->settings.reproducer, &failure, why, sizeof why) == 0;
     if (session->reproduced)
@@ -148,6 +169,11 @@ void attn_retry_smaller(struct attn_session *session, struct attn_seat *seat,
                                         .fails = fails,
                                         .over = over,
                                         .kept = kept};
+    if (has_failed(entry, ATTN_CHECK_UNKNOWNS)) {
+        attn_progress_note("not shrunk, and no reproducer: what 'supports' accepts does not depend "
+                           "on the case");
+        return;
+    }
     if ((entry->c->data && !place_of_pack(session, pack, why, sizeof why)) ||
         !attn_shrink(&way, &smallest, why, sizeof why)) {
         attn_progress_note(why);

@@ -7,7 +7,7 @@
 #include "run/entry.h"
 #include "run/seat.h"
 
-/* Can the case of this verdict be shrunk? */
+/* Is this verdict a failure, whose case is to be shrunk? */
 bool attn_retry_wanted(const struct attn_entry *entry);
 
 /* Shrinks the failing case of an entry into entry->smallest, as long as it fails in the same way:

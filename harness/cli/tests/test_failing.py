@@ -97,6 +97,30 @@ class Reproducer(Case):
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
+    def test_what_is_broken_beside_the_numbers_shows_in_it(self):
+        for name, options, says in (
+                ("write_before", "test", "out: 4 bytes outside its elements are written, the first at byte -4"),
+                ("ftz", "test", "run leaves the floating-point state changed"),
+                ("relations", "test:break=rerun", "run 3 gives other bits in out than the first")):
+            with self.subTest(plugin=name):
+                program = self.build(name, "--plugin", broken(name), "-b", options, "--fills", "none", "s=9 d=8")
+                done = self.run_it(program, broken(name))
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn("\nout: 0 of 1 elements wrong\n", "\n" + done.stdout)
+                self.assertIn(says, done.stdout)
+
+    def test_what_it_cannot_show_has_a_reason(self):
+        for name, options, says in (
+                ("credulous", "test", "what 'supports' accepts does not depend on the case"),
+                ("relations", "test:break=leak_descriptor", "is for 'verify' to count"),
+                ("stale", "test", "the failure lies between runs or beside them")):
+            with self.subTest(plugin=name):
+                done = self.expect(3, "verify", "--plugin", broken(name), "-b", options, "--fills", "none",
+                                   "--reproducer", self.path("r.c"), "s=9 d=8")
+                self.assertRegex(done.stderr, "no reproducer: .*" + says)
+                self.assertFalse(os.path.exists(self.path("r.c")))
+
+
 def draws(done):
     """How many random cases were drawn, taken and passed over; None if it is not said."""
     found = re.search(r"drawn: (\d+), taken by a backend: (\d+), passed over: (\d+)", done.stderr)
