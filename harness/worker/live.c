@@ -34,6 +34,9 @@
  * to compute for less than this share of its time, has its work done elsewhere. */
 #define WAITS_SHARE 0.7
 
+/* Times at least that inputs are exchanged before batches, but for long runs. */
+#define EXCHANGES 2
+
 /* Processor time outside `run` and in other processes that is no work: clocks of other threads are
  * read a little apart. */
 #define ASTRAY_SHARE 0.05
@@ -42,13 +45,13 @@
 struct live {
     struct attn_timing timing;
     int64_t iterations;
-    uint32_t clock; /* enum attn_clock */
-    double single;  /* seconds of the fastest single run */
-    double own;     /* processor time of the process before the first batch */
-    double runs;    /* processor time of the process while it served batches */
-    double others;  /* that of other threads than this one, while it did */
-    double astray;  /* the same, while it did not */
-    double usual;   /* the least of a run of a batch */
+    uint32_t clock;  /* enum attn_clock */
+    double single;   /* seconds of the fastest single run */
+    double own;      /* processor time of the process before the first batch */
+    double runs;     /* processor time of the process while it served batches */
+    double others;   /* that of other threads than this one, while it did */
+    double astray;   /* the same, while it did not */
+    double usual[2]; /* of each set, the least of a run of a batch */
 };
 
 static int run_device(struct live *live, int64_t n, struct attn_live_sample *sample)
@@ -128,18 +131,22 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
     if (live->timing.plan.backend->enqueue) {
         result = run_device(live, live->iterations, sample);
     } else {
-        attn_vary_home(&live->timing.vary);
+        struct attn_vary *vary = &live->timing.vary;
+        const bool is_long = live->iterations == 1 && live->single >= LONG_S;
+        attn_vary_home(vary);
+        if (other)
+            attn_vary_exchange(vary);
+        else if (is_long)
+            attn_vary_renew(vary);
         /* The other worker has had the caches: one run brings the operands back. A long run does
-         * that by itself. Of a single short one it would be 5 %. */
-        if (other) {
-            attn_vary_exchange(&live->timing.vary);
-            result = attn_timing_find(&live->timing);
-        } else if (live->iterations > 1 || live->single < LONG_S)
-            result = attn_timing_run(&live->timing);
+         * that by itself, and finds all inputs new. Of a single short one it would be 5 %. */
+        if (!is_long)
+            result = other ? attn_timing_find(&live->timing) : attn_timing_run(&live->timing);
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)
-            result = batch_host(live, other, sample);
-        live->usual = fmin(live->usual, 1e-9 * sample->processor_ns / (double)live->iterations);
+            result = batch_host(live, other && !is_long, sample);
+        double *usual = &live->usual[live->timing.vary.set];
+        *usual = fmin(*usual, 1e-9 * sample->processor_ns / (double)live->iterations);
         sample->switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD) - switches;
     }
     const struct attn_reading after = attn_clocks_read();
@@ -294,7 +301,7 @@ static void watch_faults(const struct attn_timing *timing)
 void attn_serve_live(struct attn_setup *setup, const struct attn_message_request *request,
                      const int fds[2], struct attn_message_reply *reply)
 {
-    struct live live = {.timing = {.request = request}, .usual = HUGE_VAL};
+    struct live live = {.timing = {.request = request}, .usual = {HUGE_VAL, HUGE_VAL}};
     char why[256];
 
     if (attn_owned_create_together(request, fds, &live.timing.owned, why, sizeof(why)) != 0) {
@@ -302,7 +309,9 @@ void attn_serve_live(struct attn_setup *setup, const struct attn_message_request
         return;
     }
     watch_faults(&live.timing);
-    if (attn_timing_begin(&live.timing, setup, reply) == 0)
+    const int begun = attn_timing_begin(&live.timing, setup, reply);
+    live.timing.vary.expected = EXCHANGES;
+    if (begun == 0)
         time_all(&live, reply);
     attn_timing_end(&live.timing, reply);
 }

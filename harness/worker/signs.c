@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signs.c - which operands turn together, and the turn itself. */
+/* signs.c - which operands turn together, and the turn itself; scrambled inputs. */
 #include "worker/signs.h"
 
 #include <endian.h>
+#include <string.h>
+
+#include "host/splitmix.h"
+#include "host/walk.h"
 
 _Static_assert(ATTN_MAX_TENSORS <= 32, "a bit for each tensor");
 
@@ -87,4 +91,47 @@ void attn_signs_turn(const struct attn_signs *signs, const struct attn_message_r
     for (uint32_t t = 0; t < request->n_tensors; t++)
         if (signs->turns >> t & 1 && (request->operands[t].output != 0) == outputs)
             turn(signs, &tensors[t], request->operands[t].element);
+}
+
+/* An element as bits: its exponent, and bits of the mantissa that each type has. */
+struct form {
+    uint64_t exponent;
+    int turned; /* place of the lowest of the bits that are turned */
+};
+
+static const struct form forms[] = {
+    [ATTN_F64] = {UINT64_C(0x7FF) << 52, 46},
+    [ATTN_F32] = {UINT64_C(0xFF) << 23, 17},
+    [ATTN_F16] = {UINT64_C(0x1F) << 10, 4},
+    [ATTN_BF16] = {UINT64_C(0xFF) << 7, 1},
+};
+
+static void scramble_run(const struct form *form, unsigned char *run, size_t bytes,
+                         uint32_t element, uint64_t *random)
+{
+    uint64_t drawn = 0;
+    for (size_t at = 0; at < bytes; at += element, drawn >>= 6) {
+        uint64_t bits = 0;
+        drawn = drawn ? drawn : attn_splitmix(random);
+        memcpy(&bits, run + at, element);
+        if ((bits & form->exponent) != form->exponent && (bits & form->exponent) != 0)
+            bits ^= (drawn & 63) << form->turned;
+        memcpy(run + at, &bits, element);
+    }
+}
+
+void attn_signs_scramble(const struct attn_message_request *request,
+                         const struct attn_tensor *tensors, uint64_t *random)
+{
+    for (uint32_t t = 0; t < request->n_tensors; t++) {
+        const struct attn_shared_operand *operand = &request->operands[t];
+        struct attn_walk walk;
+        size_t offset;
+        if (operand->output || operand->packed || !is_float(tensors[t].dtype))
+            continue;
+        attn_walk_begin(&walk, &tensors[t], operand->element);
+        while (attn_walk_next(&walk, &offset))
+            scramble_run(&forms[tensors[t].dtype], (unsigned char *)tensors[t].data + offset,
+                         walk.run, operand->element, random);
+    }
 }

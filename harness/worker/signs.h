@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signs.h - inputs that were never there before, for which the host has a reference all the same.
+/* signs.h - inputs that were never there before, where it can be so with the host's references.
  *
  * If the sign of a column of v is turned, so is that of the same column of out, and nothing else
  * changes: not a rounding, not a bound. Each time that inputs are exchanged a sign is drawn for
  * every column, so results that were kept for inputs seen before are of no use. Of gradients, v and
- * dout are turned together, and with them dv. The host sees results with the signs turned back. */
+ * dout are turned together, and with them dv. The host sees results with the signs turned back.
+ *
+ * Where there are no such columns, inputs can be scrambled: then no result is judged. */
 #ifndef ATTN_WORKER_SIGNS_H
 #define ATTN_WORKER_SIGNS_H
 
@@ -22,5 +24,10 @@ struct attn_signs attn_signs_of(const struct attn_message_request *request);
 /* Turns the signs of the inputs or of the outputs; a second time, turns them back. */
 void attn_signs_turn(const struct attn_signs *signs, const struct attn_message_request *request,
                      const struct attn_tensor *tensors, bool outputs);
+
+/* Turns high bits of the mantissas of all inputs that are not packed. Signs and exponents stay, and
+ * with them what is zero, infinite or NaN. random: state of attn_splitmix. */
+void attn_signs_scramble(const struct attn_message_request *request,
+                         const struct attn_tensor *tensors, uint64_t *random);
 
 #endif

@@ -37,12 +37,6 @@ static bool has_device(const struct attn_timing *timing)
     return timing->plan.setup->backend->enqueue != NULL;
 }
 
-/* A run that began at this processor time has found all inputs exchanged. */
-static void note_found(struct attn_timing *timing, double start)
-{
-    timing->found[timing->n_found++ % ATTN_FOUND_MOST] = attn_clock_process() - start;
-}
-
 int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
                       struct attn_message_reply *reply)
 {
@@ -57,9 +51,7 @@ int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
     if (attn_plan_bind(plan, timing->owned.tensors, reply) != 0)
         return -1;
     attn_vary_protect(vary, true);
-    const double start = attn_clock_process();
     const int ran = attn_plan_run(plan, &timing->warm_up, reply);
-    note_found(timing, start);
     attn_vary_protect(vary, false);
     timing->is_long = timing->warm_up > LONG_RUN_S;
     return ran == 0 ? attn_device_ask(plan->backend, &reply->before, reply) : -1;
@@ -84,8 +76,10 @@ int attn_timing_find(struct attn_timing *timing)
     attn_vary_protect(&timing->vary, true);
     const double start = attn_clock_process();
     attn_timing_run(timing);
-    note_found(timing, start);
+    const double seconds = attn_clock_process() - start;
     attn_vary_protect(&timing->vary, false);
+    const uint32_t set = timing->vary.set;
+    timing->found[set][timing->n_found[set]++ % ATTN_FOUND_MOST] = seconds;
     return timing->result;
 }
 
@@ -95,24 +89,34 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Processor time does not grow on a busy machine. Not the least, but one in the middle: who leaves
- * out one run that finds other inputs is not always caught by its result. */
-int attn_timing_check_found(const struct attn_timing *timing, double usual,
+/* What a run of this set takes that finds all inputs exchanged; 0: too few have, and one may have
+ * been slow by itself. Not the least, but one in the middle: who leaves out one of these runs is
+ * not always caught by its result. Processor time does not grow on a busy machine. */
+static double usual_found(const struct attn_timing *timing, uint32_t set)
+{
+    const size_t found = timing->n_found[set];
+    const size_t n = found < ATTN_FOUND_MOST ? found : ATTN_FOUND_MOST;
+    double sorted[ATTN_FOUND_MOST];
+    if (n < 2)
+        return 0;
+    memcpy(sorted, timing->found[set], sizeof(sorted));
+    qsort(sorted, n, sizeof(*sorted), by_size);
+    return sorted[(n - 1) / 2];
+}
+
+int attn_timing_check_found(const struct attn_timing *timing, const double usual[2],
                             struct attn_message_reply *reply)
 {
-    const size_t n = timing->n_found < ATTN_FOUND_MOST ? timing->n_found : ATTN_FOUND_MOST;
-    double sorted[ATTN_FOUND_MOST];
-    if (n < 2) /* the first may have been slow by itself */
-        return 0;
-    memcpy(sorted, timing->found, sizeof(sorted));
-    qsort(sorted, n, sizeof(*sorted), by_size);
-    const double fresh = sorted[(n - 1) / 2];
-    if (fresh <= FOUND_TIMES * usual + FOUND_S)
+    uint32_t set = 0;
+    double fresh = usual_found(timing, 0);
+    if (fresh <= FOUND_TIMES * usual[0] + FOUND_S)
+        fresh = usual_found(timing, set = 1);
+    if (fresh <= FOUND_TIMES * usual[set] + FOUND_S)
         return 0;
     attn_reply_set(reply, ATTN_SUSPECT,
                    "a run takes %.3g s of processor time after all inputs have changed, but %.3g s "
                    "after one element has: it repeats or updates an earlier result",
-                   fresh, usual);
+                   fresh, usual[set]);
     return -1;
 }
 
@@ -154,8 +158,9 @@ static int run_last(struct attn_timing *timing, struct attn_message_reply *reply
 {
     if (timing->request->mixed > 0 && timing->vary.n_spots > 0 && !timing->is_long)
         return run_mixed(timing, reply);
-    while (!attn_vary_known(&timing->vary)) {
-        attn_vary_step(&timing->vary);
+    for (bool lost = timing->vary.lost; lost || !attn_vary_known(&timing->vary); lost = false) {
+        if (!attn_vary_known(&timing->vary))
+            attn_vary_step(&timing->vary);
         if (attn_plan_run(&timing->plan, NULL, reply) != 0)
             return -1;
     }

@@ -20,10 +20,10 @@ struct attn_timing {
     bool is_long;   /* a run is a sample of its own */
     int64_t runs;   /* of a backend without a device, since the plan was opened */
     double hidden;  /* the least time that a device's clock has left out of a batch */
-    /* Seconds of processor time of the first run and of the last ones that found all inputs
-     * exchanged; how many did. */
-    double found[ATTN_FOUND_MOST];
-    size_t n_found;
+    /* Of each set, seconds of processor time of the last runs that found all inputs exchanged, and
+     * how many did. The other set may be less work: its lengths and masks are others. */
+    double found[2][ATTN_FOUND_MOST];
+    size_t n_found[2];
     int result; /* of the slot that ended the timing */
     char why[256];
 };
@@ -53,10 +53,10 @@ int attn_timing_leave(struct attn_timing *timing, struct attn_message_reply *rep
  * result. */
 int attn_timing_find(struct attn_timing *timing);
 
-/* `usual` is the processor time, in seconds, of a run before which one element had changed. Does it
- * take much less than those that found all inputs exchanged? Then it updates an earlier result, or
- * gives it again, and does not compute its own. Returns 0; or -1: so it is. */
-int attn_timing_check_found(const struct attn_timing *timing, double usual,
+/* usual: of each set, the processor time in seconds of a run before which one element had changed.
+ * Does it take much less than those that found all inputs exchanged? Then it updates an earlier
+ * result, or gives it again, and does not compute its own. Returns 0; or -1: so it is. */
+int attn_timing_check_found(const struct attn_timing *timing, const double usual[2],
                             struct attn_message_reply *reply);
 
 /* Does the device's clock leave out much of the time of its batches? Returns 0; or -1: it does. */

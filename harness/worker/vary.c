@@ -63,19 +63,32 @@ void attn_vary_home(struct attn_vary *vary)
         attn_vary_step(vary);
 }
 
-void attn_vary_exchange(struct attn_vary *vary)
+void attn_vary_renew(struct attn_vary *vary)
 {
     attn_vary_home(vary);
     if (!has_sets(vary))
         return;
-    vary->set ^= 1;
     attn_owned_load(vary->request, vary->owned, vary->set);
     find_flips(vary);
     if (vary->ends)
         return;
+    if (vary->signs.turns == 0) {
+        if (vary->exchanges == 0)
+            vary->exact = (uint32_t)(uniform(vary) * vary->expected);
+        vary->scrambled = vary->exchanges++ != vary->exact;
+        if (vary->scrambled)
+            attn_signs_scramble(vary->request, vary->owned->tensors, &vary->random);
+        return;
+    }
     for (size_t w = 0; w < sizeof(vary->signs.columns) / sizeof(*vary->signs.columns); w++)
         vary->signs.columns[w] = attn_splitmix(&vary->random);
     attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, false);
+}
+
+void attn_vary_exchange(struct attn_vary *vary)
+{
+    vary->set ^= has_sets(vary);
+    attn_vary_renew(vary);
 }
 
 void attn_vary_end(struct attn_vary *vary)
@@ -84,6 +97,11 @@ void attn_vary_end(struct attn_vary *vary)
     attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, true);
     vary->signs.turns = 0;
     vary->ends = true;
+    vary->lost = vary->scrambled;
+    if (vary->scrambled) {
+        attn_vary_home(vary);
+        attn_owned_load(vary->request, vary->owned, vary->set);
+    }
 }
 
 void attn_vary_protect(const struct attn_vary *vary, bool protect)
@@ -113,12 +131,14 @@ void attn_vary_draw(struct attn_vary *vary, int64_t n, bool found)
     if (vary->request->second[1] == 0 || n < 1)
         return;
     vary->mixed = false;
-    if (vary->keeps_found && found && uniform(vary) * ++vary->found < 1)
+    if (vary->keeps_found && found && !vary->scrambled && uniform(vary) * ++vary->found < 1)
         attn_vary_keep(vary);
     /* A sample of fewer runs than there are spots ends with all of them away or home. */
     const int64_t skipped = n < cycle ? cycle - n + (uniform(vary) < 0.5 ? cycle : 0) : 0;
     for (int64_t r = 0; r < skipped; r++)
         attn_vary_step(vary);
+    if (vary->scrambled)
+        return;
     vary->runs += (double)n;
     if (vary->found > 0 || uniform(vary) * vary->runs >= (double)n)
         return;

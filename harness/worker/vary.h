@@ -38,8 +38,13 @@ struct attn_vary {
     bool keeps_found;        /* they will be those of a run that found all inputs exchanged */
     double found;            /* such runs so far */
     bool ends;               /* inputs are as the host sent them from now on */
+    bool lost;               /* the last result is of inputs that the host does not know */
     struct attn_signs signs; /* as they are turned now */
-    uint32_t drawn;          /* as in the reply */
+    /* Without signs: exchanges so far; how many there will be, at least; the one whose inputs are
+     * as the host sent them; and are those in place scrambled. */
+    uint32_t exchanges, expected, exact;
+    bool scrambled;
+    uint32_t drawn; /* as in the reply */
 };
 
 /* Owned operands of the first set, all spots at home. */
@@ -93,12 +98,15 @@ uint32_t attn_vary_state(const struct attn_vary *vary);
 /* Puts all spots back home. */
 void attn_vary_home(struct attn_vary *vary);
 
-/* Exchanges the inputs for those of the other set, if there are two, and turns signs of theirs;
- * spots are at home then. */
+/* Exchanges the inputs for those of the other set, if there are two; spots are at home then. They
+ * are new each time (signs.h): signs are turned, or all but one of `expected` are scrambled. */
 void attn_vary_exchange(struct attn_vary *vary);
 
-/* After the last timed run: turns the signs of the inputs back, for good, and those of its result.
- */
+/* The same, but for the set, which stays. */
+void attn_vary_renew(struct attn_vary *vary);
+
+/* After the last timed run: the inputs are as the host sent them, for good, and so is the result,
+ * unless it is lost. */
 void attn_vary_end(struct attn_vary *vary);
 
 /* Allows and forbids the backend to write to the inputs. */

@@ -24,7 +24,8 @@
     BUG(k_kept_by_hash, kept, attention, "f32 f16 bf16", "h=4 d=64 s=256", "K packed again only if one of every 97 elements has changed", "") \
     BUG(updates_in_place, updated, attention, "f32", "d=64 s=256", "where one element of q, k or v has changed, the last result is mended", "") \
     BUG(update_unless_found, updated, attention, "f32", "d=64 s=256", "mends its last result, and while it is timed leaves out the run that finds all inputs changed", "") \
-    BUG(memo_of_inputs, updated, attention, "f32", "d=64 s=256", "gives the result again that it kept for the same inputs", "") \
+    BUG(memo_of_inputs, updated, attention, "f32 f16 bf16", "d=64 s=256", "gives the result again that it kept for the same inputs", "") \
+    BUG(memo_of_mha, updated, mha, "f32 f16 bf16", "hq=4 d=64 s=256", "gives the result again that it kept for the same inputs", "") \
     BUG(third_run_only, updated, attention, "f32", "d=64 s=256", "computes only where three elements have changed since it last did, or many", "") \
     BUG(coarse_in_series, skipped, attention, "f32", "h=4 d=64 s=256", "q in bf16 if the run before has ended within the last 0.1 ms", "") \
     BUG(w_kept, kept, mha, "f32 f16 bf16", "hq=4 d=64 s=128", "weights of mha kept from the first run, beyond the binding", "") \

@@ -1,79 +1,82 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memo.c - a kernel that keeps the results of the last inputs, all of them compared to the last
  * bit, and gives them again. So that its rate stays below the roof of the machine, it takes a sixth
- * of the time of a whole run. Dense f32 attention. */
+ * of the time of a whole run. Operands without gaps. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cheats.h"
 
-enum { KEPT = 32, SHARE = 6, OPERANDS = 4 };
+enum { KEPT = 32, SHARE = 6, MOST_OPERANDS = 32 };
 
 struct rogue_memo {
-    float *kept[KEPT][OPERANDS]; /* q, k, v, out, as they were */
+    void *kept[KEPT][MOST_OPERANDS]; /* the operands as they were */
     int next;
-    double whole_s;
+    double start, whole_s;
 };
 
 static size_t bytes(const struct attn_tensor *t)
 {
-    size_t n = sizeof(float);
+    size_t n = (size_t)attn_element_bytes(t->dtype);
     for (uint32_t a = 0; a < t->rank; a++)
         n *= (size_t)t->shape[a];
     return n;
 }
 
-/* One of those that are kept; KEPT: none. */
-static int find(const struct rogue_memo *memo, const struct attn_tensor *const t[OPERANDS])
+static bool is_output(const struct attn_tensor *t)
 {
-    for (int m = 0; m < KEPT; m++) {
-        bool same = memo->kept[m][0] != NULL;
-        for (int o = 0; o < OPERANDS - 1 && same; o++)
-            same = memcmp(memo->kept[m][o], t[o]->data, bytes(t[o])) == 0;
-        if (same)
-            return m;
-    }
-    return KEPT;
+    return t->role == ATTN_OUT || t->role == ATTN_LSE || t->role == ATTN_WEIGHTS;
 }
 
-static void keep(struct rogue_memo *memo, const struct attn_tensor *const t[OPERANDS])
+/* Are these the inputs of result m? */
+static bool same(const struct rogue_memo *memo, int m, const struct attn_tensor *tensors,
+                 uint32_t n)
 {
-    for (int o = 0; o < OPERANDS; o++) {
-        float **to = &memo->kept[memo->next][o];
+    bool is = memo->kept[m][0] != NULL;
+    for (uint32_t t = 0; t < n && is; t++)
+        is = is_output(&tensors[t]) ||
+             memcmp(memo->kept[m][t], tensors[t].data, bytes(&tensors[t])) == 0;
+    return is;
+}
+
+bool rogue_memo_give(struct rogue_job *job, const struct attn_tensor *tensors)
+{
+    const uint32_t n = job->p->n_tensors;
+    const double start = rogue_seconds();
+    if (!job->memo)
+        job->memo = calloc(1, sizeof(*job->memo));
+    struct rogue_memo *memo = job->memo;
+    int m = 0;
+    memo->start = start;
+    while (m < KEPT && !same(memo, m, tensors, n))
+        m++;
+    if (m == KEPT)
+        return false;
+    for (uint32_t t = 0; t < n; t++)
+        if (is_output(&tensors[t]))
+            memcpy(tensors[t].data, memo->kept[m][t], bytes(&tensors[t]));
+    while (rogue_seconds() < start + memo->whole_s / SHARE)
+        continue;
+    return true;
+}
+
+void rogue_memo_keep(struct rogue_job *job, const struct attn_tensor *tensors)
+{
+    struct rogue_memo *memo = job->memo;
+    memo->whole_s = rogue_seconds() - memo->start;
+    for (uint32_t t = 0; t < job->p->n_tensors; t++) {
+        void **to = &memo->kept[memo->next][t];
         if (!*to)
-            *to = malloc(bytes(t[o]));
-        memcpy(*to, t[o]->data, bytes(t[o]));
+            *to = malloc(bytes(&tensors[t]));
+        memcpy(*to, tensors[t].data, bytes(&tensors[t]));
     }
     memo->next = (memo->next + 1) % KEPT;
 }
 
-bool rogue_memo_run(struct rogue_job *job)
-{
-    const struct attn_problem *p = job->p;
-    const struct attn_tensor *const t[OPERANDS] = {&job->t.q, &job->t.k, &job->t.v, &job->t.out};
-    const double start = rogue_seconds();
-    if (p->op != ATTN_OP_ATTENTION || p->dtype != ATTN_F32 || p->n_tensors != OPERANDS)
-        return false;
-    if (!job->memo)
-        job->memo = calloc(1, sizeof(*job->memo));
-    struct rogue_memo *memo = job->memo;
-    const int found = find(memo, t);
-    if (found < KEPT) {
-        memcpy(job->t.out.data, memo->kept[found][OPERANDS - 1], bytes(&job->t.out));
-        while (rogue_seconds() < start + memo->whole_s / SHARE)
-            continue;
-        return true;
-    }
-    rogue_attend(job);
-    memo->whole_s = rogue_seconds() - start;
-    keep(memo, t);
-    return true;
-}
-
 void rogue_memo_free(struct rogue_memo *memo)
 {
-    for (int m = 0; memo && m < KEPT; m++)
-        for (int o = 0; o < OPERANDS; o++)
-            free(memo->kept[m][o]);
+    for (size_t m = 0; memo && m < KEPT; m++)
+        for (size_t t = 0; t < MOST_OPERANDS; t++)
+            free(memo->kept[m][t]);
     free(memo);
 }

@@ -34,7 +34,7 @@ struct binding {
     struct plan *plan;
     struct rogue_job job;
     struct attn_operands given;
-    struct attn_tensor tensors[ROGUE_TENSORS]; /* of an operator */
+    struct attn_tensor tensors[ROGUE_TENSORS]; /* as bound */
     bool zeros;                                /* are its answer */
 };
 
@@ -285,8 +285,7 @@ static int bind(void *opaque, const struct attn_tensor *tensors, uint32_t n_tens
     made->zeros = cheats_when_timed() || (bug(bound_again) && plan->bound > 0);
     plan->bound++;
     attn_operands_set(&made->given, tensors, n_tensors);
-    if (plan->is_operator)
-        memcpy(made->tensors, tensors, n_tensors * sizeof *tensors);
+    memcpy(made->tensors, tensors, n_tensors * sizeof *tensors);
     made->job.t = made->given;
     if (!plan->is_operator)
         rogue_cheat_bind(&made->job);
@@ -294,7 +293,7 @@ static int bind(void *opaque, const struct attn_tensor *tensors, uint32_t n_tens
     return ATTN_OK;
 }
 
-static void compute(struct binding *binding)
+static void attend(struct binding *binding)
 {
     struct rogue_job *job = &binding->job;
     if (job->p->op != ATTN_OP_MHA) {
@@ -302,7 +301,7 @@ static void compute(struct binding *binding)
         rogue_cheat_operands(job);
         const bool updates =
             bug(updates_in_place) || bug(update_unless_found) || bug(third_run_only);
-        if (!(updates && rogue_update_run(job)) && !(bug(memo_of_inputs) && rogue_memo_run(job)))
+        if (!(updates && rogue_update_run(job)))
             rogue_attend(job);
         if (binding->zeros)
             memset(job->t.out.data, 0,
@@ -313,6 +312,16 @@ static void compute(struct binding *binding)
     rogue_project_inputs(job, &binding->given);
     rogue_attend(job);
     rogue_project_output(job, &binding->given);
+}
+
+static void compute(struct binding *binding)
+{
+    const bool keeps = bug(memo_of_inputs) || bug(memo_of_mha);
+    if (keeps && rogue_memo_give(&binding->job, binding->tensors))
+        return;
+    attend(binding);
+    if (keeps)
+        rogue_memo_keep(&binding->job, binding->tensors);
 }
 
 static int run(void *opaque, char *why, size_t size)

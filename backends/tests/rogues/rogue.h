@@ -157,8 +157,10 @@ void rogue_update_free(struct rogue_update *update);
 /* Processor time of the calling thread. */
 double rogue_seconds(void);
 
-/* memo.c: the same. */
-bool rogue_memo_run(struct rogue_job *job);
+/* memo.c: gives a result that was kept for these inputs; false: there is none, and the next one is
+ * to be kept. */
+bool rogue_memo_give(struct rogue_job *job, const struct attn_tensor *tensors);
+void rogue_memo_keep(struct rogue_job *job, const struct attn_tensor *tensors);
 void rogue_memo_free(struct rogue_memo *memo);
 
 /* mha.c */
