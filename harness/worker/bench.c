@@ -94,13 +94,13 @@ static int before(void *context, int64_t n)
     note_usual(bench);
     for (int f = 0; f < bench->finds; f++) {
         attn_vary_exchange(vary);
-        if (!timing->is_long)
-            attn_timing_find(timing);
+        if (!timing->is_long && attn_timing_find(timing) != ATTN_OK)
+            return -1;
     }
     /* Back where they were, with their pages writable again. */
     for (uint32_t s = 0; s < 2 * vary->n_spots; s++)
         attn_vary_step(vary);
-    attn_vary_draw(vary, n, !timing->is_long);
+    attn_vary_draw(vary, n);
     bench->runs = n;
     bench->start = attn_clock_process();
     return timing->result == ATTN_OK ? 0 : -1;

@@ -34,7 +34,7 @@
  * to compute for less than this share of its time, has its work done elsewhere. */
 #define WAITS_SHARE 0.7
 
-/* Times at least that inputs are exchanged before batches, but for long runs. */
+/* Times that inputs are exchanged before batches, where there are more than sixteen. */
 #define EXCHANGES 2
 
 /* Processor time outside `run` and in other processes that is no work: clocks of other threads are
@@ -103,10 +103,10 @@ static void end(uint32_t clock, struct stretch since, struct attn_live_sample *s
 }
 
 /* A batch, timed without the copies that are made for the host in it. */
-static int batch_host(struct live *live, bool found, struct attn_live_sample *sample)
+static int batch_host(struct live *live, struct attn_live_sample *sample)
 {
     struct attn_vary *vary = &live->timing.vary;
-    attn_vary_draw(vary, live->iterations, found);
+    attn_vary_draw(vary, live->iterations);
     struct stretch since = begin(live->clock);
     for (int64_t r = 0; r < live->iterations; r++) {
         attn_vary_step(vary);
@@ -144,7 +144,7 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
             result = other ? attn_timing_find(&live->timing) : attn_timing_run(&live->timing);
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)
-            result = batch_host(live, other && !is_long, sample);
+            result = batch_host(live, sample);
         double *usual = &live->usual[live->timing.vary.set];
         *usual = fmin(*usual, 1e-9 * sample->processor_ns / (double)live->iterations);
         sample->switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD) - switches;

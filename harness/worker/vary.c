@@ -124,15 +124,20 @@ static int64_t mixed_run(const struct attn_vary *vary, int64_t run)
     return first > 0 && run >= first ? run - (run - first) % cycle : first > 0 ? first : cycle;
 }
 
-void attn_vary_draw(struct attn_vary *vary, int64_t n, bool found)
+void attn_vary_found(struct attn_vary *vary)
+{
+    vary->mixed = false;
+    if (vary->keeps_found && vary->request->second[1] > 0 && !vary->scrambled &&
+        uniform(vary) * ++vary->found < 1)
+        attn_vary_keep(vary);
+}
+
+void attn_vary_draw(struct attn_vary *vary, int64_t n)
 {
     const int64_t cycle = vary->n_spots > 0 ? vary->n_spots : 1;
     vary->countdown = -1;
     if (vary->request->second[1] == 0 || n < 1)
         return;
-    vary->mixed = false;
-    if (vary->keeps_found && found && !vary->scrambled && uniform(vary) * ++vary->found < 1)
-        attn_vary_keep(vary);
     /* A sample of fewer runs than there are spots ends with all of them away or home. */
     const int64_t skipped = n < cycle ? cycle - n + (uniform(vary) < 0.5 ? cycle : 0) : 0;
     for (int64_t r = 0; r < skipped; r++)

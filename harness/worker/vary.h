@@ -112,10 +112,13 @@ void attn_vary_end(struct attn_vary *vary);
 /* Allows and forbids the backend to write to the inputs. */
 void attn_vary_protect(const struct attn_vary *vary, bool protect);
 
+/* After a run that found all inputs exchanged; spots are at home. Its result may be the one that is
+ * kept: then no timed run is drawn any more. */
+void attn_vary_found(struct attn_vary *vary);
+
 /* Before `n` timed runs: draws whether one of them is to be kept, and which. In the end every timed
- * run so far is as likely to be the one. found: the last run found all inputs exchanged and may be
- * kept in place of a timed one; spots are at home. */
-void attn_vary_draw(struct attn_vary *vary, int64_t n, bool found);
+ * run so far whose inputs the host knows is as likely to be the one. */
+void attn_vary_draw(struct attn_vary *vary, int64_t n);
 
 /* Keeps the outputs as they are now for the host. */
 void attn_vary_keep(struct attn_vary *vary);
