@@ -165,7 +165,8 @@ static int run_last(struct attn_timing *timing, struct attn_message_reply *reply
 {
     if (timing->request->mixed > 0 && timing->vary.n_spots > 0 && !timing->is_long)
         return run_mixed(timing, reply);
-    for (bool lost = timing->vary.lost; lost || !attn_vary_known(&timing->vary); lost = false) {
+    for (bool lost = timing->vary.scrambled; lost || !attn_vary_known(&timing->vary);
+         lost = false) {
         if (!attn_vary_known(&timing->vary))
             attn_vary_step(&timing->vary);
         if (attn_plan_run(&timing->plan, NULL, reply) != 0)

@@ -97,11 +97,8 @@ void attn_vary_end(struct attn_vary *vary)
     attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, true);
     vary->signs.turns = 0;
     vary->ends = true;
-    vary->lost = vary->scrambled;
-    if (vary->scrambled) {
-        attn_vary_home(vary);
-        attn_owned_load(vary->request, vary->owned, vary->set);
-    }
+    if (vary->scrambled)
+        attn_vary_renew(vary);
 }
 
 void attn_vary_protect(const struct attn_vary *vary, bool protect)

@@ -38,10 +38,9 @@ struct attn_vary {
     bool keeps_found;        /* they will be those of a run that found all inputs exchanged */
     double found;            /* such runs so far */
     bool ends;               /* inputs are as the host sent them from now on */
-    bool lost;               /* the last result is of inputs that the host does not know */
     struct attn_signs signs; /* as they are turned now */
     /* Without signs: exchanges so far; how many there will be, at least; the one whose inputs are
-     * as the host sent them; and are those in place scrambled. */
+     * as the host sent them; and were those of the last timed run scrambled. */
     uint32_t exchanges, expected, exact;
     bool scrambled;
     uint32_t drawn; /* as in the reply */
@@ -106,7 +105,7 @@ void attn_vary_exchange(struct attn_vary *vary);
 void attn_vary_renew(struct attn_vary *vary);
 
 /* After the last timed run: the inputs are as the host sent them, for good, and so is the result,
- * unless it is lost. */
+ * unless its inputs were scrambled. */
 void attn_vary_end(struct attn_vary *vary);
 
 /* Allows and forbids the backend to write to the inputs. */
