@@ -3,10 +3,16 @@
 #ifndef ATTN_REFERENCE_DTYPE_H
 #define ATTN_REFERENCE_DTYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "attnbench/backend.h"
+
+static inline bool attn_dtype_is_float(uint32_t dtype)
+{
+    return dtype >= ATTN_F64 && dtype <= ATTN_BF16;
+}
 
 /* Bytes of one element; 0 for an unknown or reserved type. */
 size_t attn_dtype_size(uint32_t dtype);

@@ -99,7 +99,7 @@ struct attn_outcome attn_outcome_of_exit(int wait_status, uint32_t slot)
 
 static bool is_float_or_default(uint32_t dtype)
 {
-    return dtype == 0 || (dtype >= ATTN_F64 && dtype <= ATTN_BF16);
+    return dtype == 0 || attn_dtype_is_float(dtype);
 }
 
 /* Partial sums in a type that the accumulation holds exactly, and of how many terms. */

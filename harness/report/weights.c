@@ -20,11 +20,6 @@ static int refuse(const char *name, const char *what, char *why, size_t size)
     return -1;
 }
 
-static bool is_float(uint32_t dtype)
-{
-    return dtype == ATTN_F64 || dtype == ATTN_F32 || dtype == ATTN_F16 || dtype == ATTN_BF16;
-}
-
 /* NULL where there are none; false where they do not fit the weights. */
 static bool read_tokens(const char *text, const int64_t shape[4], json_t **tokens)
 {
@@ -50,7 +45,7 @@ static int take(const struct attn_st_file *file, const char *name, struct attn_w
                 char *why, size_t size)
 {
     const struct attn_st_entry *entry = attn_st_find(file, "weights");
-    if (!entry || entry->rank != 4 || entry->bytes == 0 || !is_float(entry->dtype))
+    if (!entry || entry->rank != 4 || entry->bytes == 0 || !attn_dtype_is_float(entry->dtype))
         return refuse(name, "has no weights with four axes", why, size);
     memcpy(weights->shape, entry->shape, sizeof weights->shape);
     const char *source = attn_st_metadata(file, "source");

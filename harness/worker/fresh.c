@@ -6,16 +6,13 @@
 #include <string.h>
 
 #include "host/walk.h"
-
-static bool is_float(uint32_t dtype)
-{
-    return dtype >= ATTN_F64 && dtype <= ATTN_BF16;
-}
+#include "reference/dtype.h"
 
 uint32_t attn_fresh_input(const struct attn_message_request *request)
 {
     const uint32_t t = request->linear - 1; /* 0 - 1: none */
-    return request->linear && is_float(request->tensors[t].dtype) && !request->operands[t].output
+    return request->linear && attn_dtype_is_float(request->tensors[t].dtype) &&
+                   !request->operands[t].output
                ? t
                : UINT32_MAX;
 }
@@ -135,7 +132,7 @@ int attn_fresh_run(struct attn_plan *plan, const struct attn_message_request *re
     int status = 0;
     if (n < 1) /* no memory: the verdict does without */
         goto out;
-    if (!is_float(results[0].tensor->dtype))
+    if (!attn_dtype_is_float(results[0].tensor->dtype))
         goto out;
 
     for (int r = 0; r < n; r++)
