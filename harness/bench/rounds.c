@@ -48,7 +48,8 @@ static int time_once(const struct turn *turn, struct attn_variants *variants,
                                        .twin = variants->twin,
                                        .spots = variants->spots,
                                        .n_spots = variants->n_spots,
-                                       .mixed = variants->mixed};
+                                       .mixed = variants->mixed,
+                                       .scrambles = variants->scrambles};
     struct attn_bench_reply reply;
     const struct attn_plan_info verified = entry->plan;
     bool same = true;

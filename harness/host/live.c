@@ -30,7 +30,8 @@ struct attn_outcome attn_live_begin(struct attn_worker *worker, struct attn_inst
     struct attn_message_request request = {.kind = ATTN_REQUEST_LIVE,
                                            .iterations = params->iterations,
                                            .n_spots = params->n_spots,
-                                           .mixed = params->mixed};
+                                           .mixed = params->mixed,
+                                           .scrambles = params->scrambles};
     *out = NULL;
     struct attn_live *live = calloc(1, sizeof(*live));
     if (!live)
@@ -86,7 +87,8 @@ struct attn_outcome attn_live_end(struct attn_live *live, struct attn_bench_repl
         attn_shared_finish(live->worker, &live->shared, live->outcome, info);
     if (outcome.status == ATTN_PASS && reply) {
         const struct attn_message_reply *from = &live->worker->in.reply;
-        *reply = (struct attn_bench_reply){.last = from->last, .drawn = from->drawn};
+        *reply = (struct attn_bench_reply){
+            .last = from->last, .drawn = from->drawn, .drawn_seed = from->drawn_seed};
         attn_device_take(&reply->before, &from->before);
         attn_device_take(&reply->after, &from->after);
     }

@@ -16,6 +16,7 @@ struct attn_live_params {
     struct attn_instance *twin; /* as in struct attn_bench_params */
     const struct attn_spot *spots; /* [n_spots] */
     uint32_t n_spots, mixed;
+    bool scrambles;
 };
 
 struct attn_live;

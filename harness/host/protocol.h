@@ -147,6 +147,7 @@ struct attn_message_request {
     struct attn_spot spots[ATTN_SPOTS_MAX]; /* BENCH, LIVE */
     uint32_t n_spots;
     uint32_t mixed;              /* BENCH: steps to the mixed state that is judged; 0: none */
+    uint32_t scrambles;          /* BENCH, LIVE: inputs without signs to turn may be scrambled */
     uint32_t keep;               /* VERIFY with a second set: the plan stays, for AGED */
     uint32_t linear;             /* 1 + the input that `out` is linear in; 0: there is none */
     char linear_word[20];        /* what messages call it */
@@ -228,6 +229,8 @@ struct attn_message_reply {
     double seconds;    /* VERIFY */
     uint32_t last;     /* BENCH: the state of the inputs, enum attn_state, of the last run */
     uint32_t drawn;    /* BENCH: 1 + that of the run drawn at random; 0: none was */
+    uint64_t
+        drawn_seed; /* BENCH: by which its inputs were scrambled (scramble.h); 0: they were not */
     double samples_ns[ATTN_SAMPLES_MAX];
     double cpu_ns[ATTN_SAMPLES_MAX];
     int64_t iterations[ATTN_SAMPLES_MAX];

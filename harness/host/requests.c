@@ -138,6 +138,7 @@ struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_in
         .cold = params->cold,
         .n_spots = params->n_spots,
         .mixed = params->mixed,
+        .scrambles = params->scrambles,
     };
     if (params->n_spots > 0)
         memcpy(request.spots, params->spots, params->n_spots * sizeof(*params->spots));
@@ -149,6 +150,7 @@ struct attn_outcome attn_worker_bench(struct attn_worker *worker, struct attn_in
     if (outcome.status == ATTN_PASS) {
         reply->last = worker->in.reply.last;
         reply->drawn = worker->in.reply.drawn;
+        reply->drawn_seed = worker->in.reply.drawn_seed;
         reply->n = (int)worker->in.reply.n_samples;
         memcpy(reply->samples_ns, worker->in.reply.samples_ns, sizeof(reply->samples_ns));
         memcpy(reply->cpu_ns, worker->in.reply.cpu_ns, sizeof(reply->cpu_ns));

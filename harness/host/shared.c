@@ -74,6 +74,7 @@ struct attn_outcome attn_shared_send(struct attn_worker *worker, struct attn_sha
     memcpy(request.spots, parameters->spots, sizeof(request.spots));
     request.n_spots = parameters->n_spots;
     request.mixed = parameters->mixed;
+    request.scrambles = parameters->scrambles;
     request.entropy = attn_entropy();
     const struct attn_exchange exchange = {
         .message = &request.head, .live = live, .fds = share->fds, .instance = shared->instance};

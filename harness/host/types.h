@@ -126,6 +126,7 @@ struct attn_bench_params {
      * mixed that the last run has, and from which one may be drawn; 0: there is none. Plugins do
      * not know which it is. */
     uint32_t mixed;
+    bool scrambles; /* inputs may be scrambled (scramble.h); the reply then has a seed */
 };
 struct attn_bench_reply {
     int n;
@@ -136,8 +137,9 @@ struct attn_bench_reply {
     /* The device before the first and after the last sample; struct_size 0: the backend reports no
      * device. */
     struct attn_device before, after;
-    uint32_t last;  /* enum attn_state: that of the inputs of the last run */
-    uint32_t drawn; /* 1 + that of the run drawn at random; 0: none was */
+    uint32_t last;       /* enum attn_state: that of the inputs of the last run */
+    uint32_t drawn;      /* 1 + that of the run drawn at random; 0: none was */
+    uint64_t drawn_seed; /* by which that run's inputs were scrambled; 0: they were not */
 };
 
 /* The clock of live batches: the same for all batches of a plan. */
@@ -176,7 +178,7 @@ struct attn_read {
 };
 struct attn_ceilings {
     uint32_t n_rungs, n_reads;
-    double clock_ghz; /* of all processors together; 0: not known */
+    double clock_ghz;                       /* of all processors together; 0: not known */
     struct attn_rung rungs[ATTN_RUNGS_MAX]; /* widest last, then matrix tiles */
     struct attn_read reads[ATTN_READS_MAX]; /* nearest first, memory last */
 };

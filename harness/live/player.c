@@ -59,7 +59,8 @@ void attn_player_enter(struct attn_player *player, struct attn_seat *seat,
                                             .twin = variants->twin,
                                             .spots = variants->spots,
                                             .n_spots = variants->n_spots,
-                                            .mixed = variants->mixed};
+                                            .mixed = variants->mixed,
+                                            .scrambles = variants->scrambles};
     const struct attn_settings *s = &seat->session->settings;
     *player = (struct attn_player){.seat = seat, .outcome = attn_seat_worker(seat)};
     if (player->outcome.status == ATTN_PASS) {

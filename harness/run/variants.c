@@ -9,8 +9,10 @@
 #include "explain/examine.h"
 #include "host/entropy.h"
 #include "host/outputs.h"
+#include "host/scramble.h"
 #include "pack/twin.h"
 #include "reference/dtype.h"
+#include "reference/op.h"
 #include "run/verify_one.h"
 
 /* What an element becomes. A score moves by 16 of the numbers that normal ones are, which no weight
@@ -93,6 +95,9 @@ void attn_variants_create(struct attn_instance *base, struct attn_judge *judge, 
     const bool random = c->fill == ATTN_FILL_NORMAL || c->fill == ATTN_FILL_UNIFORM;
     if (v->twin && random && !c->data)
         choose_spots(v);
+    /* Nor with inputs that are scrambled, and the worker cannot make those that follow from them.
+     */
+    v->scrambles = v->twin && (random || c->data) && ref_op_find(base->problem.op)->derive == NULL;
     if (v->n_spots == ATTN_SPOTS_MAX)
         v->mixed = between[attn_entropy() % (sizeof between / sizeof *between)];
 }
@@ -131,8 +136,17 @@ static void exchange_spots(struct attn_variants *v, uint32_t state,
     }
 }
 
-/* Judges the outputs in the memory of the instance that the state belongs to. */
-static void judge_state(struct attn_variants *v, uint32_t state,
+/* As the worker does it; the second time, back. */
+static void scramble(const struct attn_instance *instance, uint64_t seed)
+{
+    for (uint32_t t = 0; seed != 0 && t < instance->problem.n_tensors; t++)
+        if (!instance->operands[t].output && !attn_role_is_packed(instance->tensors[t].role))
+            attn_scramble(&instance->tensors[t], t, seed);
+}
+
+/* Judges the outputs in the memory of the instance that the state belongs to, whose inputs were
+ * scrambled by a seed. A judge for these is for once. */
+static void judge_state(struct attn_variants *v, uint32_t state, uint64_t seed,
                         const struct attn_numerics *numerics, bool approximate,
                         struct attn_judgement *verdict)
 {
@@ -140,16 +154,21 @@ static void judge_state(struct attn_variants *v, uint32_t state,
     uint64_t kept[ATTN_SPOTS_MAX];
     char why[512] = ATTN_NO_OPERANDS;
     const size_t used = strlen(why);
+    struct attn_judge *once = NULL, **judge = seed ? &once : &v->judges[state];
+    scramble(instance, seed);
     for (uint32_t s = 0; s < v->n_spots; s++)
         kept[s] = v->spots[s].away;
     exchange_spots(v, state, instance, kept);
-    if (!v->judges[state] &&
-        attn_judge_create(instance, ATTN_FILL_BUDGET, v->threads, &v->judges[state], why + used,
-                          sizeof why - used) != 0)
+    if (seed && attn_instance_is_ambiguous(instance, why + used, sizeof why - used))
+        *verdict = (struct attn_judgement){.status = ATTN_SKIP};
+    else if (!*judge && attn_judge_create(instance, ATTN_FILL_BUDGET, v->threads, judge, why + used,
+                                          sizeof why - used) != 0)
         attn_judgement_set(verdict, ATTN_ERROR, why);
     else
-        attn_examine_outputs(v->judges[state], numerics, approximate, verdict);
+        attn_examine_outputs(*judge, numerics, approximate, verdict);
     exchange_spots(v, state, instance, kept);
+    scramble(instance, seed);
+    attn_judge_free(once);
 }
 
 static bool broke(const struct attn_judgement *verdict)
@@ -165,8 +184,9 @@ void attn_variants_judge(struct attn_variants *v, const struct attn_bench_reply 
      * belongs, the twin's first if both belong there. */
     const bool drawn = v->twin && reply->drawn > 0;
     const uint32_t random = drawn ? reply->drawn - 1 : 0;
+    const uint64_t seed = v->scrambles ? reply->drawn_seed : 0;
     if (drawn && random & ATTN_STATE_SECOND) {
-        judge_state(v, random, numerics, approximate, verdict);
+        judge_state(v, random, seed, numerics, approximate, verdict);
         if (broke(verdict))
             return;
     }
@@ -174,10 +194,10 @@ void attn_variants_judge(struct attn_variants *v, const struct attn_bench_reply 
         attn_outputs_swap(v->base, v->twin);
     else if (v->twin && reply->last & ATTN_STATE_SECOND)
         attn_outputs_copy(v->twin, v->base);
-    judge_state(v, v->twin ? reply->last : 0, numerics, approximate, verdict);
+    judge_state(v, v->twin ? reply->last : 0, 0, numerics, approximate, verdict);
     if (broke(verdict) || !drawn || random & ATTN_STATE_SECOND)
         return;
     if (!(reply->last & ATTN_STATE_SECOND))
         attn_outputs_copy(v->base, v->twin);
-    judge_state(v, random, numerics, approximate, verdict);
+    judge_state(v, random, seed, numerics, approximate, verdict);
 }

@@ -15,6 +15,7 @@ struct attn_variants {
         *judges[ATTN_STATES]; /* made when first asked; that of state 0 is not owned */
     struct attn_spot spots[ATTN_SPOTS_MAX];
     uint32_t n_spots, mixed; /* as in struct attn_bench_params */
+    bool scrambles;          /* as there */
     int threads;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_host.c - the host's parts that need no worker: walking, sharing, choosing processors. */
 #include <fcntl.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +15,10 @@
 #include <cmocka.h>
 
 #include "host/affinity.h"
+#include "host/scramble.h"
 #include "host/share.h"
 #include "host/walk.h"
+#include "reference/dtype.h"
 #include "tiny.h"
 
 /* Runs of a tensor of 4-byte elements as "offset+length ...". */
@@ -166,6 +169,57 @@ static void test_share_sparse(void **state)
     tiny_free(instance);
 }
 
+/* Signs, exponents, zeros, infinities and NaN stay, gaps too; all other elements change, most by
+ * over 1 %, differently by seed and operand; and a second time, back. */
+static void test_scramble(void **state)
+{
+    (void)state;
+    static const uint32_t dtypes[] = {ATTN_F64, ATTN_F32, ATTN_F16, ATTN_BF16};
+    enum { ROWS = 8, WIDTH = 16, STEP = 17 };
+    for (size_t d = 0; d < sizeof(dtypes) / sizeof(*dtypes); d++) {
+        const size_t bytes = attn_dtype_size(dtypes[d]) * ROWS * STEP;
+        unsigned char was[8 * ROWS * STEP], is[8 * ROWS * STEP], other[8 * ROWS * STEP];
+        const struct attn_tensor tensor = {
+            .dtype = dtypes[d], .rank = 2, .shape = {ROWS, WIDTH}, .stride = {STEP, 1}, .data = is};
+        struct attn_tensor second = tensor;
+        second.data = other;
+        for (int64_t i = 0; i < ROWS * STEP; i++)
+            attn_dtype_store(dtypes[d], was, i,
+                             i % STEP == 3    ? 0
+                             : i % STEP == 4  ? HUGE_VAL
+                             : i % STEP == 5  ? NAN
+                             : i % STEP == 16 ? 7
+                                              : ldexp((double)(i % 3) - 1.25, (int)(i % 11) - 5));
+        memcpy(is, was, bytes);
+        memcpy(other, was, bytes);
+        attn_scramble(&tensor, 2, 99);
+        attn_scramble(&second, 3, 99);
+        int changed = 0, differ = 0;
+        for (int64_t i = 0; i < ROWS * STEP; i++) {
+            const double a = attn_dtype_load(dtypes[d], was, i);
+            const double b = attn_dtype_load(dtypes[d], is, i);
+            const bool stays = i % STEP == 3 || i % STEP == 4 || i % STEP == 16;
+            if (i % STEP == 5)
+                assert_true(isnan(b));
+            else if (stays)
+                assert_true(a == b);
+            else
+                assert_true(b / a > 0.5 && b / a < 2);
+            changed += !stays && i % STEP != 5 && fabs(b / a - 1) > 0.01;
+            differ += b != attn_dtype_load(dtypes[d], other, i) && i % STEP != 5;
+        }
+        assert_true(changed > ROWS * 13 * 9 / 10);
+        assert_true(differ > ROWS * 13 * 9 / 10);
+        attn_scramble(&tensor, 2, 99);
+        assert_memory_equal(is, was, bytes);
+    }
+    int32_t lengths[2] = {3, 5};
+    const struct attn_tensor whole = {
+        .dtype = ATTN_I32, .rank = 1, .shape = {2}, .stride = {1}, .data = lengths};
+    attn_scramble(&whole, 0, 99);
+    assert_true(lengths[0] == 3 && lengths[1] == 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_affinity),
         cmocka_unit_test(test_share_is_sealed),
         cmocka_unit_test(test_share_sparse),
+        cmocka_unit_test(test_scramble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

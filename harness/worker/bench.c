@@ -17,10 +17,6 @@
 /* Runs of a cold sample: evicting costs milliseconds each time. */
 #define COLD_RUNS 2
 
-/* Of so many runs that find all inputs exchanged, two find the same set. With fewer samples there
- * are so many before each. */
-#define FINDS 3
-
 /* Read before each cold run: twice the last-level cache, but no more than this, which takes
  * milliseconds and is beyond twice the caches of one processor. A larger last level (480 MiB were
  * seen, shared with other machines) keeps what the backend has beside its operands; these are
@@ -39,11 +35,10 @@ struct bench {
     struct attn_timing timing;
     void *const *rotated; /* [n_rotated] bindings that runs of a device are given in turn */
     uint32_t n_rotated, turn, batch;
-    /* Processor time of a timed run of each set, in the samples of most runs, and what is needed to
-     * tell it. */
+    /* Processor time of a timed run of each set, the least of the samples of most runs, and what is
+     * needed to tell it. */
     double usual[2], start;
     int64_t usual_runs[2], runs;
-    int finds;                  /* runs before a sample that find all inputs exchanged */
     struct attn_load load;      /* when the first sample began */
     const unsigned char *evict; /* what is read in place of all else; NULL when hot */
     size_t evict_bytes;
@@ -68,7 +63,9 @@ static int hot_run(void *context)
 static void keep(void *context)
 {
     struct bench *bench = context;
+    const double began = attn_clock_process();
     attn_vary_keep(&bench->timing.vary);
+    bench->start += attn_clock_process() - began;
 }
 
 /* A sample has ended: what did a run of it take? */
@@ -79,7 +76,7 @@ static void note_usual(struct bench *bench)
     const double each =
         bench->runs > 0 ? (attn_clock_process() - bench->start) / (double)bench->runs : 0;
     bench->usual[set] = bench->runs < *most    ? bench->usual[set]
-                        : bench->runs == *most ? fmax(bench->usual[set], each)
+                        : bench->runs == *most ? fmin(bench->usual[set], each)
                                                : each;
     *most = bench->runs > *most ? bench->runs : *most;
     bench->runs = 0;
@@ -92,11 +89,8 @@ static int before(void *context, int64_t n)
     struct attn_timing *timing = &bench->timing;
     struct attn_vary *vary = &timing->vary;
     note_usual(bench);
-    for (int f = 0; f < bench->finds; f++) {
-        attn_vary_exchange(vary);
-        if (!timing->is_long && attn_timing_find(timing) != ATTN_OK)
-            return -1;
-    }
+    if (attn_timing_find(timing, timing->is_long) != ATTN_OK)
+        return -1;
     /* Back where they were, with their pages writable again. */
     for (uint32_t s = 0; s < 2 * vary->n_spots; s++)
         attn_vary_step(vary);
@@ -226,8 +220,6 @@ static void measure(struct bench *bench, struct attn_message_reply *reply)
                                       : 0,
         .samples = timing->is_long || request->samples < 1 ? 1 : request->samples,
     };
-    bench->finds = timing->is_long || job.samples >= FINDS ? 1 : FINDS;
-    timing->vary.expected = (uint32_t)(bench->finds * job.samples);
     bench->load = attn_load_now();
     attn_slot_enter(ATTN_SLOT_RUN);
     const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->cpu_ns,

@@ -34,9 +34,6 @@
  * to compute for less than this share of its time, has its work done elsewhere. */
 #define WAITS_SHARE 0.7
 
-/* Times that inputs are exchanged before batches, where there are more than sixteen. */
-#define EXCHANGES 2
-
 /* Processor time outside `run` and in other processes that is no work: clocks of other threads are
  * read a little apart. */
 #define ASTRAY_SHARE 0.05
@@ -131,17 +128,17 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
     if (live->timing.plan.backend->enqueue) {
         result = run_device(live, live->iterations, sample);
     } else {
-        struct attn_vary *vary = &live->timing.vary;
+        struct attn_timing *timing = &live->timing;
         const bool is_long = live->iterations == 1 && live->single >= LONG_S;
-        attn_vary_home(vary);
-        if (other)
-            attn_vary_exchange(vary);
-        else if (is_long)
-            attn_vary_renew(vary);
+        attn_vary_home(&timing->vary);
         /* The other worker has had the caches: one run brings the operands back. A long run does
          * that by itself, and finds all inputs new. Of a single short one it would be 5 %. */
-        if (!is_long)
-            result = other ? attn_timing_find(&live->timing) : attn_timing_run(&live->timing);
+        if (other)
+            result = attn_timing_find(timing, is_long);
+        else if (is_long)
+            attn_vary_renew(&timing->vary);
+        else
+            result = attn_timing_run(timing);
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)
             result = batch_host(live, sample);
@@ -310,7 +307,6 @@ void attn_serve_live(struct attn_setup *setup, const struct attn_message_request
     }
     watch_faults(&live.timing);
     const int begun = attn_timing_begin(&live.timing, setup, reply);
-    live.timing.vary.expected = EXCHANGES;
     if (begun == 0)
         time_all(&live, reply);
     attn_timing_end(&live.timing, reply);

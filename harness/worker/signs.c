@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signs.c - which operands turn together, and the turn itself; scrambled inputs. */
+/* signs.c - which operands turn together, and the turn itself. */
 #include "worker/signs.h"
 
 #include <endian.h>
-#include <string.h>
 
-#include "host/splitmix.h"
-#include "host/walk.h"
+#include "reference/dtype.h"
 
 _Static_assert(ATTN_MAX_TENSORS <= 32, "a bit for each tensor");
-
-static bool is_float(uint32_t dtype)
-{
-    return dtype >= ATTN_F64 && dtype <= ATTN_BF16;
-}
 
 /* Is it turned if v is, or v and dout are. */
 static bool turns(uint32_t role)
@@ -24,7 +17,7 @@ static bool turns(uint32_t role)
 /* Is it what it was although v, or v and dout, were turned. */
 static bool stays(uint32_t role)
 {
-    return role == ATTN_LSE || role == ATTN_WEIGHTS ||
+    return role == ATTN_LSE || role == ATTN_WEIGHTS || role == ATTN_BUCKETS_OUT ||
            (role >= ATTN_GRAD_Q && role <= ATTN_GRAD_ALIBI);
 }
 
@@ -42,8 +35,10 @@ struct attn_signs attn_signs_of(const struct attn_message_request *request)
             return none;
         if (!turns(tensor->role))
             continue;
+        if (tensor->rank == 0)
+            return none;
         const int64_t width = tensor->shape[tensor->rank - 1];
-        if (!is_float(tensor->dtype) || width != request->problem.dv ||
+        if (!attn_dtype_is_float(tensor->dtype) || width != request->problem.dv ||
             (width > 1 && tensor->stride[tensor->rank - 1] == 0))
             return none;
         signs.turns |= 1u << t;
@@ -91,47 +86,4 @@ void attn_signs_turn(const struct attn_signs *signs, const struct attn_message_r
     for (uint32_t t = 0; t < request->n_tensors; t++)
         if (signs->turns >> t & 1 && (request->operands[t].output != 0) == outputs)
             turn(signs, &tensors[t], request->operands[t].element);
-}
-
-/* An element as bits: its exponent, and bits of the mantissa that each type has. */
-struct form {
-    uint64_t exponent;
-    int turned; /* place of the lowest of the bits that are turned */
-};
-
-static const struct form forms[] = {
-    [ATTN_F64] = {UINT64_C(0x7FF) << 52, 46},
-    [ATTN_F32] = {UINT64_C(0xFF) << 23, 17},
-    [ATTN_F16] = {UINT64_C(0x1F) << 10, 4},
-    [ATTN_BF16] = {UINT64_C(0xFF) << 7, 1},
-};
-
-static void scramble_run(const struct form *form, unsigned char *run, size_t bytes,
-                         uint32_t element, uint64_t *random)
-{
-    uint64_t drawn = 0;
-    for (size_t at = 0; at < bytes; at += element, drawn >>= 6) {
-        uint64_t bits = 0;
-        drawn = drawn ? drawn : attn_splitmix(random);
-        memcpy(&bits, run + at, element);
-        if ((bits & form->exponent) != form->exponent && (bits & form->exponent) != 0)
-            bits ^= (drawn & 63) << form->turned;
-        memcpy(run + at, &bits, element);
-    }
-}
-
-void attn_signs_scramble(const struct attn_message_request *request,
-                         const struct attn_tensor *tensors, uint64_t *random)
-{
-    for (uint32_t t = 0; t < request->n_tensors; t++) {
-        const struct attn_shared_operand *operand = &request->operands[t];
-        struct attn_walk walk;
-        size_t offset;
-        if (operand->output || operand->packed || !is_float(tensors[t].dtype))
-            continue;
-        attn_walk_begin(&walk, &tensors[t], operand->element);
-        while (attn_walk_next(&walk, &offset))
-            scramble_run(&forms[tensors[t].dtype], (unsigned char *)tensors[t].data + offset,
-                         walk.run, operand->element, random);
-    }
 }

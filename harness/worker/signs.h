@@ -3,10 +3,10 @@
  *
  * If the sign of a column of v is turned, so is that of the same column of out, and nothing else
  * changes: not a rounding, not a bound. Each time that inputs are exchanged a sign is drawn for
- * every column, so results that were kept for inputs seen before are of no use. Of gradients, v and
- * dout are turned together, and with them dv. The host sees results with the signs turned back.
+ * every column, so a result that was kept for the same inputs is not found again. Of gradients, v
+ * and dout are turned together, and with them dv. The host sees results with the signs turned back.
  *
- * Where there are no such columns, inputs can be scrambled: then no result is judged. */
+ * Where there are no such columns, inputs are scrambled (host/scramble.h). */
 #ifndef ATTN_WORKER_SIGNS_H
 #define ATTN_WORKER_SIGNS_H
 
@@ -24,10 +24,5 @@ struct attn_signs attn_signs_of(const struct attn_message_request *request);
 /* Turns the signs of the inputs or of the outputs; a second time, turns them back. */
 void attn_signs_turn(const struct attn_signs *signs, const struct attn_message_request *request,
                      const struct attn_tensor *tensors, bool outputs);
-
-/* Turns high bits of the mantissas of all inputs that are not packed. Signs and exponents stay, and
- * with them what is zero, infinite or NaN. random: state of attn_splitmix. */
-void attn_signs_scramble(const struct attn_message_request *request,
-                         const struct attn_tensor *tensors, uint64_t *random);
 
 #endif

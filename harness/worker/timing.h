@@ -49,9 +49,10 @@ static inline int attn_timing_run(struct attn_timing *timing)
  * broken a promise. */
 int attn_timing_leave(struct attn_timing *timing, struct attn_message_reply *reply);
 
-/* After attn_vary_exchange: a run that finds other inputs and may not write to them. Returns its
- * result. */
-int attn_timing_find(struct attn_timing *timing);
+/* Exchanges all inputs. Unless runs are long, one run follows, which finds other inputs and may not
+ * write to them; the first time it does all this as often as it takes to find one set twice.
+ * Returns the result of the last run. */
+int attn_timing_find(struct attn_timing *timing, bool is_long);
 
 /* usual: of each set, the processor time in seconds of a run before which one element had changed.
  * Does it take much less than those that found all inputs exchanged? Then it updates an earlier

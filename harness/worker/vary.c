@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "host/scramble.h"
 #include "host/splitmix.h"
 
 /* [0, 1) */
@@ -63,23 +64,29 @@ void attn_vary_home(struct attn_vary *vary)
         attn_vary_step(vary);
 }
 
+static void scramble(struct attn_vary *vary)
+{
+    do
+        vary->seed = attn_splitmix(&vary->random);
+    while (vary->seed == 0);
+    for (uint32_t t = 0; t < vary->request->n_tensors; t++)
+        if (!vary->request->operands[t].output && !vary->request->operands[t].packed)
+            attn_scramble(&vary->owned->tensors[t], t, vary->seed);
+}
+
 void attn_vary_renew(struct attn_vary *vary)
 {
     attn_vary_home(vary);
     if (!has_sets(vary))
         return;
     attn_owned_load(vary->request, vary->owned, vary->set);
+    const bool signs = vary->signs.turns != 0;
+    if (!signs && !vary->ends && vary->request->scrambles)
+        scramble(vary);
+    /* Away is the host's own element, with its sign turned. */
     find_flips(vary);
-    if (vary->ends)
+    if (!signs)
         return;
-    if (vary->signs.turns == 0) {
-        if (vary->exchanges == 0)
-            vary->exact = (uint32_t)(uniform(vary) * vary->expected);
-        vary->scrambled = vary->exchanges++ != vary->exact;
-        if (vary->scrambled)
-            attn_signs_scramble(vary->request, vary->owned->tensors, &vary->random);
-        return;
-    }
     for (size_t w = 0; w < sizeof(vary->signs.columns) / sizeof(*vary->signs.columns); w++)
         vary->signs.columns[w] = attn_splitmix(&vary->random);
     attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, false);
@@ -97,8 +104,10 @@ void attn_vary_end(struct attn_vary *vary)
     attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, true);
     vary->signs.turns = 0;
     vary->ends = true;
+    vary->scrambled = vary->seed != 0;
     if (vary->scrambled)
         attn_vary_renew(vary);
+    vary->seed = 0;
 }
 
 void attn_vary_protect(const struct attn_vary *vary, bool protect)
@@ -124,8 +133,7 @@ static int64_t mixed_run(const struct attn_vary *vary, int64_t run)
 void attn_vary_found(struct attn_vary *vary)
 {
     vary->mixed = false;
-    if (vary->keeps_found && vary->request->second[1] > 0 && !vary->scrambled &&
-        uniform(vary) * ++vary->found < 1)
+    if (vary->keeps_found && vary->request->second[1] > 0 && uniform(vary) * ++vary->found < 1)
         attn_vary_keep(vary);
 }
 
@@ -139,8 +147,6 @@ void attn_vary_draw(struct attn_vary *vary, int64_t n)
     const int64_t skipped = n < cycle ? cycle - n + (uniform(vary) < 0.5 ? cycle : 0) : 0;
     for (int64_t r = 0; r < skipped; r++)
         attn_vary_step(vary);
-    if (vary->scrambled)
-        return;
     vary->runs += (double)n;
     if (vary->found > 0 || uniform(vary) * vary->runs >= (double)n)
         return;
@@ -164,4 +170,5 @@ void attn_vary_keep(struct attn_vary *vary)
     attn_owned_return(vary->request, vary->owned, 1);
     attn_signs_turn(&vary->signs, vary->request, tensors, true);
     vary->drawn = 1 + (vary->mixed ? ATTN_STATE_MIXED : attn_vary_state(vary));
+    vary->drawn_seed = vary->seed;
 }

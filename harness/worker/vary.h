@@ -39,11 +39,10 @@ struct attn_vary {
     double found;            /* such runs so far */
     bool ends;               /* inputs are as the host sent them from now on */
     struct attn_signs signs; /* as they are turned now */
-    /* Without signs: exchanges so far; how many there will be, at least; the one whose inputs are
-     * as the host sent them; and were those of the last timed run scrambled. */
-    uint32_t exchanges, expected, exact;
-    bool scrambled;
-    uint32_t drawn; /* as in the reply */
+    uint64_t seed;           /* by which they are scrambled now; 0: they are not */
+    bool scrambled;          /* those of the last timed run were */
+    uint32_t drawn;          /* as in the reply, like the next */
+    uint64_t drawn_seed;
 };
 
 /* Owned operands of the first set, all spots at home. */
@@ -98,14 +97,15 @@ uint32_t attn_vary_state(const struct attn_vary *vary);
 void attn_vary_home(struct attn_vary *vary);
 
 /* Exchanges the inputs for those of the other set, if there are two; spots are at home then. They
- * are new each time (signs.h): signs are turned, or all but one of `expected` are scrambled. */
+ * are new each time: signs are turned (signs.h) or, without any to turn, all inputs that are not
+ * packed are scrambled by a seed (host/scramble.h), if the request says so. */
 void attn_vary_exchange(struct attn_vary *vary);
 
 /* The same, but for the set, which stays. */
 void attn_vary_renew(struct attn_vary *vary);
 
 /* After the last timed run: the inputs are as the host sent them, for good, and so is the result,
- * unless its inputs were scrambled. */
+ * unless its inputs were scrambled (vary->scrambled). */
 void attn_vary_end(struct attn_vary *vary);
 
 /* Allows and forbids the backend to write to the inputs. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* memo.c - a kernel that keeps the results of the last inputs, all of them compared to the last
  * bit, and gives them again. So that its rate stays below the roof of the machine, it takes a sixth
- * of the time of a whole run. Operands without gaps. */
+ * of the time of a whole run. And one that knows inputs by their first row. Operands without gaps.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct rogue_memo {
     void *kept[KEPT][MOST_OPERANDS]; /* the operands as they were */
     int next;
     double start, whole_s;
+    void *row;
 };
 
 static size_t bytes(const struct attn_tensor *t)
@@ -39,13 +41,33 @@ static bool same(const struct rogue_memo *memo, int m, const struct attn_tensor 
     return is;
 }
 
+static struct rogue_memo *memo_of(struct rogue_job *job)
+{
+    if (!job->memo)
+        job->memo = calloc(1, sizeof(*job->memo));
+    return job->memo;
+}
+
+bool rogue_memo_knows_row(struct rogue_job *job, const struct attn_tensor *tensors)
+{
+    struct rogue_memo *memo = memo_of(job);
+    for (uint32_t t = 0; t < job->p->n_tensors; t++) {
+        if (tensors[t].role != ATTN_X_Q)
+            continue;
+        const size_t row = (size_t)(tensors[t].shape[2] * attn_element_bytes(tensors[t].dtype));
+        if (memo->row)
+            return memcmp(memo->row, tensors[t].data, row) == 0;
+        memo->row = malloc(row);
+        memcpy(memo->row, tensors[t].data, row);
+    }
+    return true;
+}
+
 bool rogue_memo_give(struct rogue_job *job, const struct attn_tensor *tensors)
 {
     const uint32_t n = job->p->n_tensors;
     const double start = rogue_seconds();
-    if (!job->memo)
-        job->memo = calloc(1, sizeof(*job->memo));
-    struct rogue_memo *memo = job->memo;
+    struct rogue_memo *memo = memo_of(job);
     int m = 0;
     memo->start = start;
     while (m < KEPT && !same(memo, m, tensors, n))
@@ -78,5 +100,7 @@ void rogue_memo_free(struct rogue_memo *memo)
     for (size_t m = 0; memo && m < KEPT; m++)
         for (size_t t = 0; t < MOST_OPERANDS; t++)
             free(memo->kept[m][t]);
+    if (memo)
+        free(memo->row);
     free(memo);
 }

@@ -162,6 +162,8 @@ double rogue_seconds(void);
 bool rogue_memo_give(struct rogue_job *job, const struct attn_tensor *tensors);
 void rogue_memo_keep(struct rogue_job *job, const struct attn_tensor *tensors);
 void rogue_memo_free(struct rogue_memo *memo);
+/* Is the first row of x that of the first run? */
+bool rogue_memo_knows_row(struct rogue_job *job, const struct attn_tensor *tensors);
 
 /* mha.c */
 void rogue_project_inputs(struct rogue_job *job, const struct attn_operands *given);
