@@ -225,7 +225,7 @@ static void measure(struct bench *bench, struct attn_message_reply *reply)
     const int n = attn_gbench_run(&job, ATTN_SAMPLES_MAX, reply->samples_ns, reply->cpu_ns,
                                   reply->iterations);
     note_usual(bench);
-    if (attn_timing_leave(timing, reply) != 0)
+    if (attn_timing_leave(timing, bench->usual, reply) != 0)
         return;
     if (n < 1)
         attn_reply_set(reply, ATTN_ERROR, "no sample was taken");

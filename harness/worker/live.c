@@ -277,7 +277,7 @@ static void time_all(struct live *live, struct attn_message_reply *reply)
     live->own = attn_clock_process();
     attn_slot_enter(ATTN_SLOT_RUN);
     serve_all(live);
-    if (attn_timing_leave(&live->timing, reply) == 0 &&
+    if (attn_timing_leave(&live->timing, live->usual, reply) == 0 &&
         attn_timing_check_clock(&live->timing, reply) == 0 && check_work(live, &load, reply) == 0)
         reply->threads_seen = attn_threads_now();
 }

@@ -20,7 +20,7 @@ struct attn_timing {
     bool is_long;   /* a run is a sample of its own */
     int64_t runs;   /* of a backend without a device, since the plan was opened */
     double hidden;  /* the least time that a device's clock has left out of a batch */
-    /* Of each set, seconds of processor time of the last runs that found all inputs exchanged, and
+    /* Of each set, seconds of the last runs that found all inputs exchanged, and
      * how many did. The other set may be less work: its lengths and masks are others. */
     double found[2][ATTN_FOUND_MOST];
     size_t n_found[2];
@@ -45,9 +45,11 @@ static inline int attn_timing_run(struct attn_timing *timing)
     return timing->result;
 }
 
-/* After the last timed run: leaves the slot `run`. Returns 0; or -1: a slot has failed or has
+/* After the last timed run: leaves the slot `run`. If attn_timing_check_found would object to
+ * `usual`, inputs are exchanged some more times before. Returns 0; or -1: a slot has failed or has
  * broken a promise. */
-int attn_timing_leave(struct attn_timing *timing, struct attn_message_reply *reply);
+int attn_timing_leave(struct attn_timing *timing, const double usual[2],
+                      struct attn_message_reply *reply);
 
 /* Exchanges all inputs. Unless runs are long, one run follows, which finds other inputs and may not
  * write to them; the first time it does all this as often as it takes to find one set twice.
