@@ -71,9 +71,6 @@ static const char *size_fault(const struct attn_problem *p)
 /* NULL, or what is known before the operands are. */
 static const char *scalar_fault(const struct attn_problem *p, uint32_t threads)
 {
-    if (p->op == ATTN_OP_ATTENTION_BACKWARD && p->score != ATTN_SCORE_SCALED_DOT &&
-        p->score != ATTN_SCORE_DOT)
-        return "gradients are those of dot products only";
     if ((p->flags & ATTN_FLAG_DETERMINISTIC) && threads > 1)
         return "the order of sums of a threaded BLAS is not known";
     return NULL;

@@ -78,13 +78,7 @@ static int supports(const struct attn_problem *problem, const struct attn_servic
                     char *why, size_t size)
 {
     (void)services;
-    if (attn_problem_check_scalars(problem, &limits, why, size) != ATTN_OK)
-        return ATTN_UNSUPPORTED;
-    if (problem->op != ATTN_OP_ATTENTION_BACKWARD || problem->score == ATTN_SCORE_SCALED_DOT ||
-        problem->score == ATTN_SCORE_DOT)
-        return attn_problem_check_operands(problem, &limits, why, size);
-    snprintf(why, size, "gradients are those of dot products only");
-    return ATTN_UNSUPPORTED;
+    return attn_problem_check(problem, &limits, why, size);
 }
 
 static int create(const struct attn_problem *problem, const struct attn_services *services,

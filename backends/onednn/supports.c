@@ -114,14 +114,7 @@ static const char *library_fault(const struct attn_problem *p, uint32_t threads)
 int attn_onednn_supports(const struct attn_problem *problem, const struct attn_services *services,
                          char *why, size_t size)
 {
-    if (attn_problem_check_scalars(problem, &limits, why, size) != ATTN_OK)
-        return ATTN_UNSUPPORTED;
-    if (problem->op == ATTN_OP_ATTENTION_BACKWARD && problem->score != ATTN_SCORE_SCALED_DOT &&
-        problem->score != ATTN_SCORE_DOT) {
-        snprintf(why, size, "gradients are those of dot products only");
-        return ATTN_UNSUPPORTED;
-    }
-    if (attn_problem_check_operands(problem, &limits, why, size) != ATTN_OK)
+    if (attn_problem_check(problem, &limits, why, size) != ATTN_OK)
         return ATTN_UNSUPPORTED;
     if (is_far(problem, why, size))
         return ATTN_UNSUPPORTED;

@@ -166,6 +166,8 @@ class Problem:
                                       f"weight function {weight_fn} or flag in {flags:#x}")
         self.weight_fn = WEIGHT_FNS[weight_fn]
         self.op, self.score, self.dtype = OPS[op], SCORES[score], TYPES[dtype][0]
+        if self.op == "attention_backward" and self.score not in ("scaled_dot", "dot"):
+            raise NotImplementedError("gradients are those of dot products only")
         self.threads, device, given = services
         self.device = device if device >= 0 else None
         self.options = {**_choices(module), **dict(given)}

@@ -82,10 +82,6 @@ static const char *size_fault(const struct attn_problem *p)
         return "lsh of more than 2^24 tokens or buckets is not supported";
     if (p->op == ATTN_OP_LSH && p->rounds > ATTN_LSH_MOST_ROUNDS)
         return "more than 256 rounds of lsh are not supported";
-    if (p->op == ATTN_OP_ATTENTION_BACKWARD &&
-        ((p->score != ATTN_SCORE_SCALED_DOT && p->score != ATTN_SCORE_DOT) ||
-         p->flags & ATTN_FLAG_WEIGHT))
-        return "gradients are those of dot products and a softmax only";
     if (p->op == ATTN_OP_MHA && !attn_mha_fits(p))
         return "the projected rows of all heads are too large";
     return NULL;

@@ -160,6 +160,19 @@ class Adapters(unittest.TestCase):
                             "s=4 dk=4 softcap=2 mask=causal", 7)
         self.assertIn("it does not do softcap", said)
 
+    def test_gradients_are_those_of_dot_products(self):
+        """No case asks for others, but a harness may."""
+        sys.path.insert(0, FOLDER)
+        import attnbench_python as python
+        key = {name: k for table in (python.OPS, python.SCORES) for k, name in table.items()}
+        for score in python.SCORES.values():
+            raw = (key["attention_backward"], key[score], 2, 0, *[1] * 8, *[0] * 10, 0, *[0] * 6, ())
+            if score in ("scaled_dot", "dot"):
+                python.Problem(raw, (1, -1, ()), python)
+            else:
+                with self.assertRaisesRegex(NotImplementedError, "gradients are those of dot products"):
+                    python.Problem(raw, (1, -1, ()), python)
+
     def test_yes_and_no_are_no_reasons(self):
         for given in ("True", "False"):
             text = (EMPTY % "answers").replace("return None", f"return {given}") + "def run(state):\n    pass\n"

@@ -538,6 +538,9 @@ static inline const char *attn_problem_flag_fault(const struct attn_problem *p)
         return "the weight function is not known";
     if (p->op == ATTN_OP_CHUNKED && p->off != 0)
         return "chunked has no offset";
+    if (p->op == ATTN_OP_ATTENTION_BACKWARD && p->score != ATTN_SCORE_SCALED_DOT &&
+        p->score != ATTN_SCORE_DOT)
+        return "gradients are those of dot products only";
     return NULL;
 }
 
