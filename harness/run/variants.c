@@ -144,6 +144,9 @@ static void scramble(const struct attn_instance *instance, uint64_t seed)
             attn_scramble(&instance->tensors[t], t, seed);
 }
 
+/* Multiply-adds of the reference for inputs that come once. */
+static const double once_budget = 1e7;
+
 /* Judges the outputs in the memory of the instance that the state belongs to, whose inputs were
  * scrambled by a seed. A judge for these is for once. */
 static void judge_state(struct attn_variants *v, uint32_t state, uint64_t seed,
@@ -161,8 +164,8 @@ static void judge_state(struct attn_variants *v, uint32_t state, uint64_t seed,
     exchange_spots(v, state, instance, kept);
     if (seed && attn_instance_is_ambiguous(instance, why + used, sizeof why - used))
         *verdict = (struct attn_judgement){.status = ATTN_SKIP};
-    else if (!*judge && attn_judge_create(instance, ATTN_FILL_BUDGET, v->threads, judge, why + used,
-                                          sizeof why - used) != 0)
+    else if (!*judge && attn_judge_create(instance, seed ? once_budget : ATTN_FILL_BUDGET,
+                                          v->threads, judge, why + used, sizeof why - used) != 0)
         attn_judgement_set(verdict, ATTN_ERROR, why);
     else
         attn_examine_outputs(*judge, numerics, approximate, verdict);

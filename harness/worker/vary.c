@@ -21,6 +21,10 @@ static bool has_sets(const struct attn_vary *vary)
 /* Of the timings with a second set, in so many a run is kept that found all inputs exchanged. */
 #define FOUND_SHARE 0.4
 
+/* Inputs whose signs can be turned are scrambled in this share of the timings that may: a backend
+ * that divides the signs out finds nothing that it has kept. It costs the host a reference. */
+#define SCRAMBLED_SHARE 0.5
+
 /* From the values that lie there now, all of them home. */
 static void find_flips(struct attn_vary *vary)
 {
@@ -41,6 +45,8 @@ void attn_vary_begin(struct attn_vary *vary, const struct attn_message_request *
                                .random = request->entropy,
                                .countdown = -1,
                                .signs = attn_signs_of(request)};
+    if (request->scrambles && uniform(vary) < SCRAMBLED_SHARE)
+        vary->signs.turns = 0;
     vary->keeps_found = has_sets(vary) && uniform(vary) < FOUND_SHARE;
     for (uint32_t s = 0; s < request->n_spots; s++) {
         const struct attn_spot *spot = &request->spots[s];

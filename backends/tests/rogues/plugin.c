@@ -318,7 +318,8 @@ static void compute(struct binding *binding)
 {
     if (bug(known_row_only) && !rogue_memo_knows_row(&binding->job, binding->tensors))
         return;
-    const bool keeps = bug(memo_of_inputs) || bug(memo_slowly) || bug(memo_of_mha);
+    const bool keeps =
+        bug(memo_of_inputs) || bug(memo_slowly) || bug(memo_of_signs) || bug(memo_of_mha);
     if (keeps && rogue_memo_give(&binding->job, binding->tensors))
         return;
     attend(binding);
