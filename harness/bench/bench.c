@@ -2,6 +2,7 @@
 /* bench.c - the whole command: ceilings, blocks, machine.json. */
 #include "bench/bench.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,11 @@
 /* Of the time for all rounds of a block, the part for rounds without turns. Ratios need rounds with
  * turns, and their intervals get narrower with each. */
 static const double rounds_share = 0.25;
+/* The same where no ratios are to be had, as there is one backend. */
+static const double rounds_share_alone = 0.8;
+/* Of few cases, what a block may take of what all others have, for rounds that it is still owed:
+ * one of cheap cases takes the start of its workers. */
+static const double spare_share = 0.1;
 /* Of what is left after these, the part for peak memory. */
 static const double peaks_share = 0.25;
 
@@ -82,6 +88,15 @@ static double measure_roof(const struct attn_session *session, struct attn_roof 
     return attn_now() - (restored ? ceilings_fresh_s : 0);
 }
 
+/* Backends that compute something. */
+static size_t contestants(const struct attn_session *session)
+{
+    size_t n = 0;
+    for (size_t b = 0; b < session->roster.count; b++)
+        n += session->roster.items[b].info.exactness != ATTN_NONE;
+    return n;
+}
+
 int attn_bench_all(struct attn_session *session, char *why, size_t size)
 {
     size_t n = session->roster.count;
@@ -110,6 +125,7 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
     }
     attn_progress_begin(&progress, session->cases.count, session->settings.budget_s);
     double pace = 0;
+    const double share = contestants(session) > 1 ? rounds_share : rounds_share_alone;
     for (size_t first = 0; first < session->cases.count && result == 0 && !attn_interrupted;) {
         struct attn_block block;
         attn_block_begin(session, first, &block);
@@ -118,12 +134,17 @@ int attn_bench_all(struct attn_session *session, char *why, size_t size)
         double until = attn_block_until(session, &block);
         result = attn_block_verify(session, &block, seats, why, size);
         if (result == 0)
-            result =
-                attn_block_rounds(session, &block, share_of(until, rounds_share), pace, why, size);
+            result = attn_block_rounds(session, &block, share_of(until, share), pace, why, size);
         if (result == 0)
             result = attn_block_measure(session, &block, share_of(until, peaks_share), why, size);
         if (result == 0 && !attn_interrupted)
             result = attn_block_paired(session, &block, until, why, size);
+        /* Of many cases the next ones have what is left. */
+        const bool few = session->cases.count <= ATTN_BLOCK_FEW_CASES;
+        const bool last = first + block.count == session->cases.count;
+        const double spare = share_of(attn_block_end(session, &block), last ? 1 : spare_share);
+        if (result == 0 && (few || last) && isfinite(until) && !attn_interrupted)
+            result = attn_block_spare(session, &block, fmax(until, spare), why, size);
         if (result == 0)
             result = attn_block_finish(session, &block, &roof, &harness_ns, why, size);
         pace = block.round_s > 0 ? block.round_s / (double)block.count : pace;

@@ -86,6 +86,11 @@ double attn_block_end(const struct attn_session *session, const struct attn_bloc
  * so that rounds are given up before cases, down to one. */
 double attn_block_until(const struct attn_session *session, const struct attn_block *block);
 
+/* After turns: rounds that are still owed, of the cases for which there is time until
+ * `until`. */
+int attn_block_spare(struct attn_session *session, struct attn_block *block, double until,
+                     char *why, size_t size);
+
 /* All rounds; fewer, but one, if they would end after `until`. Only as many cases begin as `pace`
  * allows: seconds that a round took for each case so far, 0: not known. */
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,

@@ -130,9 +130,10 @@ static bool any_owed(const struct attn_session *session, const struct attn_block
     return false;
 }
 
-/* One backend's turn in a round: a fresh worker, all cases of the block. */
+/* One backend's turn in a round: a fresh worker, all cases of the block but those left out (NULL:
+ * none are). */
 static int take_turn(struct attn_session *session, struct attn_block *block, size_t b, int round,
-                     double left_s, char *why, size_t size)
+                     const bool *left_out, double left_s, char *why, size_t size)
 {
     const struct attn_settings *s = &session->settings;
     size_t n = session->roster.count;
@@ -143,7 +144,7 @@ static int take_turn(struct attn_session *session, struct attn_block *block, siz
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         struct attn_entry *entry = attn_block_entry(block, n, i, b);
         bool none = entry->contestant->info.exactness == ATTN_NONE;
-        if (!is_owed(session, entry, round))
+        if (!is_owed(session, entry, round) || (left_out && left_out[i]))
             continue;
         struct attn_variants *variants = attn_block_variants(session, block, i);
         /* Neither always comes after the other. */
@@ -227,10 +228,53 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         }
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
-            result = take_turn(session, block, order[t], round,
+            result = take_turn(session, block, order[t], round, NULL,
                                made ? next * (session->settings.rounds - round) : -1, why, size);
         block->round_s = (attn_now() - began) / ++made;
     }
     free(order);
+    return result;
+}
+
+/* What a round of a case takes on all backends that are owed one: as those so far did. */
+static double cost_of_case(const struct attn_session *session, const struct attn_block *block,
+                           size_t i, int round)
+{
+    double sum = 0;
+    for (size_t b = 0; b < session->roster.count; b++) {
+        const struct attn_entry *entry = attn_block_entry(block, session->roster.count, i, b);
+        for (int cache = 0; cache < ATTN_CACHES; cache++)
+            if (is_wanted(session, entry, (enum attn_cache)cache, round) &&
+                entry->n_rounds[cache] > 0)
+                sum += (entry->timing_s[cache] + entry->judging_s[cache]) / entry->n_rounds[cache];
+    }
+    return sum;
+}
+
+int attn_block_spare(struct attn_session *session, struct attn_block *block, double until,
+                     char *why, size_t size)
+{
+    const size_t n = session->roster.count;
+    size_t *order = calloc(n, sizeof *order);
+    bool *left_out = calloc(block->count, sizeof *left_out);
+    int result = order && left_out ? 0 : -1;
+    if (result)
+        snprintf(why, size, "no memory for an order of backends");
+    for (int round = 1; round < session->settings.rounds && result == 0; round++) {
+        double left = until - attn_now();
+        bool any = false;
+        for (size_t i = 0; i < block->count; i++) {
+            const double cost = cost_of_case(session, block, i, round);
+            left_out[i] = !(cost > 0 && cost <= left);
+            left -= left_out[i] ? 0 : cost;
+            any = any || !left_out[i];
+        }
+        shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
+        for (size_t t = 0; t < n && any && result == 0 && !attn_interrupted; t++)
+            result =
+                take_turn(session, block, order[t], round, left_out, until - attn_now(), why, size);
+    }
+    free(order);
+    free(left_out);
     return result;
 }

@@ -112,8 +112,11 @@ static double fastest(const struct attn_seat *seat, const struct attn_instance *
         const struct attn_seat *peer = &seat->peers[p];
         const bool counts = peer->contestant->info.exactness == ATTN_EXACT && !peer->was_wrong;
         const struct attn_seat_rate *rate = counts ? attn_seat_rate(peer, &kind) : NULL;
-        if (rate)
-            least = fmin(least, instance->flops / rate->flops);
+        if (!rate)
+            continue;
+        /* What it took here is known better than what its best rate would make of it. */
+        const bool here = rate->longest <= instance->flops && rate->longest >= instance->flops;
+        least = fmin(least, here ? rate->seconds : instance->flops / rate->flops);
     }
     return least;
 }

@@ -105,6 +105,14 @@ static void what_is_hopeless_beside_its_peers_is_left_out(void **state)
     saw(&seats[1], "s=512 d=64", 0.033);
     assert_true(fabs(refused(&seats[1], "s=4096 d=64") - 16 * 0.033) < 0.01);
     assert_true(refused(&seats[1], "s=512 d=64") == 0); /* 8 ms */
+    /* The fastest took longer on this case than its best rate says. */
+    saw(&seats[0], "s=4096 d=64", 0.07);
+    assert_true(refused(&seats[1], "s=4096 d=64") == 0);
+    attn_seat_free(&seats[0]);
+    attn_seat_init(&seats[0], &session, &contestant);
+    seats[0].peers = seats;
+    seats[0].n_peers = 2;
+    saw(&seats[0], "s=1024 d=64", 0.004);
     /* What is wrong or computes nothing may be as fast as it likes. */
     seats[0].was_wrong = true;
     assert_true(refused(&seats[1], "s=4096 d=64") == 0);
