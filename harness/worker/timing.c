@@ -13,13 +13,14 @@
 #include "worker/slots.h"
 
 /* What a run that finds all inputs exchanged may take beyond a timed one, of which one element has
- * changed: so many times as long, this much more, and what it takes to bring all operands into the
- * caches by one processor of a slow machine. (Measured, of 4,800 timings of honest backends beside
- * two other processes: 1.9 times where a run takes 0.3 ms or more; below, twice and 30 us, but for
- * threads that wait in a loop.) */
+ * changed: so many times as long, so much more, and what it takes to bring all operands into the
+ * caches by one processor of a slow machine. Caches and pages are warmer in a timed one. Other
+ * threads of the process have more: one that waits in a loop takes 0.3 ms (oneDNN). (Measured, of
+ * 4,800 timings of honest backends beside two other processes: 1.9 times where a run takes 0.3 ms
+ * or more; below, twice and 30 us, but for such threads.) */
 #define FOUND_TIMES   2
-#define FOUND_S       5e-5
 #define FOUND_BYTES_S 4e9
+static const double found_s[ATTN_FOUND_KINDS] = {5e-5, 4e-4};
 
 /* Exchanges that follow where a timing ends above that: one in the middle of so many is not slow by
  * chance. */
@@ -80,15 +81,14 @@ int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
 static int find(struct attn_timing *timing)
 {
     attn_vary_protect(&timing->vary, true);
-    const double wall = attn_clock_wall(), start = attn_clock_process();
+    const struct attn_reading start = attn_clocks_read();
     attn_timing_run(timing);
-    double seconds = attn_clock_process() - start;
-    /* A thread that waits in a loop counts in the one, other processes in the other. */
-    if (timing->plan.setup->threads == 1)
-        seconds = fmin(seconds, attn_clock_wall() - wall);
+    const struct attn_reading end = attn_clocks_read();
     attn_vary_protect(&timing->vary, false);
     const uint32_t set = timing->vary.set;
-    timing->found[set][timing->n_found[set]++ % ATTN_FOUND_MOST] = seconds;
+    const size_t at = timing->n_found[set]++ % ATTN_FOUND_MOST;
+    timing->found[set][ATTN_FOUND_CALLER][at] = end.thread - start.thread;
+    timing->found[set][ATTN_FOUND_ALL][at] = end.process - start.process;
     if (timing->result == ATTN_OK)
         attn_vary_found(&timing->vary);
     return timing->result;
@@ -114,14 +114,14 @@ static int by_size(const void *a, const void *b)
 /* What a run of this set takes that finds all inputs exchanged; 0: too few have, as one may have
  * been slow by itself. Not the least, but one in the middle: who leaves out one of these runs is
  * not always caught by its result. Processor time does not grow on a busy machine. */
-static double usual_found(const struct attn_timing *timing, uint32_t set)
+static double usual_found(const struct attn_timing *timing, uint32_t set, int kind)
 {
     const size_t found = timing->n_found[set];
     const size_t n = found < ATTN_FOUND_MOST ? found : ATTN_FOUND_MOST;
     double sorted[ATTN_FOUND_MOST];
     if (n < 2)
         return 0;
-    memcpy(sorted, timing->found[set], sizeof(sorted));
+    memcpy(sorted, timing->found[set][kind], sizeof(sorted));
     qsort(sorted, n, sizeof(*sorted), by_size);
     return sorted[(n - 1) / 2];
 }
@@ -131,12 +131,13 @@ static bool updates(const struct attn_timing *timing, const double usual[2], dou
                     double *timed)
 {
     const double reading = operand_bytes(timing->request, true) / FOUND_BYTES_S;
-    for (uint32_t set = 0; set < 2; set++) {
-        *fresh = usual_found(timing, set);
-        *timed = usual[set];
-        if (*fresh > FOUND_TIMES * *timed + FOUND_S + reading)
-            return true;
-    }
+    for (uint32_t set = 0; set < 2; set++)
+        for (int kind = 0; kind < ATTN_FOUND_KINDS; kind++) {
+            *fresh = usual_found(timing, set, kind);
+            *timed = usual[set];
+            if (*fresh > FOUND_TIMES * *timed + found_s[kind] + reading)
+                return true;
+        }
     return false;
 }
 

@@ -11,6 +11,9 @@
 
 enum { ATTN_FOUND_MOST = 64 };
 
+/* Whose time: of the thread that calls `run`, or of all. */
+enum { ATTN_FOUND_CALLER, ATTN_FOUND_ALL, ATTN_FOUND_KINDS };
+
 struct attn_timing {
     const struct attn_message_request *request;
     struct attn_owned owned;
@@ -20,9 +23,9 @@ struct attn_timing {
     bool is_long;   /* a run is a sample of its own */
     int64_t runs;   /* of a backend without a device, since the plan was opened */
     double hidden;  /* the least time that a device's clock has left out of a batch */
-    /* Of each set, seconds of the last runs that found all inputs exchanged, and
+    /* Of each set, seconds of processor time of the last runs that found all inputs exchanged, and
      * how many did. The other set may be less work: its lengths and masks are others. */
-    double found[2][ATTN_FOUND_MOST];
+    double found[2][ATTN_FOUND_KINDS][ATTN_FOUND_MOST];
     size_t n_found[2];
     int result; /* of the slot that ended the timing */
     char why[256];
