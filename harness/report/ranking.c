@@ -194,7 +194,8 @@ static size_t wins_beside(const struct attn_ranking *ranking, const struct attn_
     return wins;
 }
 
-/* The column with most wins but `except`; of equals, the one that is faster in the mean. */
+/* The column with most wins but `except`; of equals, the one that is itself first more often, or
+ * else faster in the mean. */
 static size_t leader(const struct attn_ranking *ranking, const struct attn_family *family,
                      size_t except, struct attn_ratio *room)
 {
@@ -203,8 +204,11 @@ static size_t leader(const struct attn_ranking *ranking, const struct attn_famil
     for (size_t c = 0; c < none; c++) {
         size_t shared;
         const size_t wins = c == except ? 0 : wins_beside(ranking, family, except, c);
-        if (wins > most || (wins && wins == most &&
-                            mean_over(ranking, family, best, c, room, &shared).ratio < 1)) {
+        if (wins == 0 || wins < most)
+            continue;
+        const size_t own = family->wins[c], others = best == none ? 0 : family->wins[best];
+        if (wins > most || own > others ||
+            (own == others && mean_over(ranking, family, best, c, room, &shared).ratio < 1)) {
             most = wins;
             best = c;
         }

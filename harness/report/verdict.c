@@ -64,6 +64,20 @@ static void say_names(struct attn_verdict_line *line, const struct attn_view *vi
         say(line, " and %zu more", n - named);
 }
 
+/* Who else is first, most often, unless it is the second that is named: ", ort in 1". */
+static void say_other_winner(struct attn_verdict_line *line, const struct attn_view *view,
+                             const struct attn_ranking *ranking, const struct attn_family *family)
+{
+    const size_t none = ranking->grid->n_columns;
+    size_t other = none;
+    for (size_t c = 0; c < none; c++)
+        if (c != family->first && family->wins[c] > (other == none ? 0 : family->wins[other]))
+            other = c;
+    if (other != none && other != family->second)
+        say(line, ", %s in %zu", view->backends[ranking->grid->columns[other]].label,
+            family->wins[other]);
+}
+
 /* "avx512, 1.42 times avx2 (1.38 to 1.46), clear in 7 of 8" */
 static void say_group(struct attn_verdict_line *line, const struct attn_view *view,
                       const struct attn_ranking *ranking, const struct attn_family *family)
@@ -100,8 +114,10 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
         say(line, " (no interval)");
     if (known && family->shared < family->cases && family->shared != family->clear)
         say(line, ", from %zu of %zu", family->shared, family->cases);
-    if (family->wins[family->first] < family->cases)
+    if (family->wins[family->first] < family->cases) {
         say(line, ", %s first in %zu of %zu", first, family->wins[family->first], family->cases);
+        say_other_winner(line, view, ranking, family);
+    }
     if (known && family->clear < family->cases && !(may_be_one && family->cases == 1))
         say(line, ", clear in %zu of %zu", family->clear, family->cases);
 }

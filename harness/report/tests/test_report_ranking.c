@@ -162,23 +162,50 @@ static void families(void **state)
     assert_int_equal(ranking.cases, 40);
 }
 
-/* Case `line` a hundred thousand times as fast on all backends, and on `slow` only ten thousand. */
-static void shrink_to_a_toy(const char *line, const char *slow)
+/* Times of a backend in a case, as multiples of what they are. */
+static void scale(const char *backend, const char *line, double by)
 {
     size_t i, n, k;
     json_t *record, *round, *sample;
     json_array_foreach(run.records, i, record)
     {
         if (strcmp(attn_field_text(record, "case"), line) != 0 ||
+            strcmp(attn_field_text(record, "backend"), backend) != 0 ||
             !json_object_get(record, "time_ns"))
             continue;
-        const double by = strcmp(attn_field_text(record, "backend"), slow) == 0 ? 1e-4 : 1e-5;
         json_t *time = json_object_get(record, "time_ns");
         json_object_set_new(time, "median", json_real(by * attn_field_number(time, "median")));
         json_array_foreach(json_object_get(record, "samples_ns"), n, round)
             json_array_foreach(round, k, sample)
                 json_real_set(sample, by * json_number_value(sample));
     }
+}
+
+static const char *const all[] = {"null", "naive", "avx2", "blas", "onednn"};
+enum { ALL = sizeof all / sizeof *all };
+
+/* Case `line` a hundred thousand times as fast on all backends, and on `slow` only ten thousand. */
+static void shrink_to_a_toy(const char *line, const char *slow)
+{
+    for (size_t b = 0; b < ALL; b++)
+        scale(all[b], line, strcmp(all[b], slow) == 0 ? 1e-4 : 1e-5);
+}
+
+/* Of two that are next to the fastest in one case each, the one that is itself first in another. */
+static void the_next_is_first_somewhere(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"dk=64 hq=8 sq=128", "dk=64 hq=8 sq=4096"};
+    for (size_t l = 0; l < 2; l++)
+        for (size_t b = 0; b < ALL; b++)
+            change(all[b], lines[l], "name", l ? "two/b" : "two/a");
+    scale("blas", lines[1], 0.01);
+    build();
+    const struct attn_family *family = family_of("two/");
+    assert_string_equal(label(family->first), "blas");
+    assert_string_equal(label(family->second), "avx2"); /* onednn is faster in the mean */
+    assert_int_equal(family->wins[family->first], 1);
+    assert_int_equal(family->wins[family->second], 1);
 }
 
 /* Calls of some hundred nanoseconds do not weigh in the mean of a family beside real work. */
@@ -340,6 +367,7 @@ int main(void)
         cmocka_unit_test(the_mean_of_ratios),
         cmocka_unit_test_setup_teardown(the_first_of_a_case, begin, end),
         cmocka_unit_test_setup_teardown(families, begin, end),
+        cmocka_unit_test_setup_teardown(the_next_is_first_somewhere, begin, end),
         cmocka_unit_test_setup_teardown(toys_do_not_weigh, begin, end),
         cmocka_unit_test_setup_teardown(the_unclear, begin, end),
         cmocka_unit_test_setup_teardown(far_by_processor, begin, end),
