@@ -129,76 +129,107 @@ install_cmake() {
     pip_install .deps/venv/bin/python3 cmake==3.31.6
 }
 
-# What is fetched from PyPI, in one line, before the first of it.
+# What is made in .deps: a stamp, and the scripts and requirements that make it. One that is newer
+# than the stamp has changed.
+declare -A made=(
+    [peers]=".deps/peers/.made scripts/requirements-peers.txt"
+    [torch]=".deps/peers/.torch scripts/requirements-torch.txt"
+    [onednn]=".deps/onednn/.made scripts/requirements-onednn.txt"
+    [cuda]=".deps/cuda/.made scripts/requirements-cuda.txt"
+    [packs]=".deps/packs/.made scripts/make_packs.py scripts/make_text_packs.py scripts/formulas.py"
+    [onnx]=".deps/onnx-packs/.made scripts/requirements-onnx.txt scripts/make_onnx_packs.py"
+    [scipy]=".deps/venv/.scipy scripts/requirements-scipy.txt"
+    [full]=".deps/venv/.full scripts/requirements-full.txt"
+    [pytest]=".deps/venv/.pytest scripts/requirements-pytest.txt"
+)
+
+# has NAME: is it there, and is nothing that makes it newer?
+has() {
+    local stamp source sources
+    read -r stamp sources <<<"${made[$1]}"
+    [ -e "$stamp" ] || return
+    for source in $sources; do
+        [ ! "$source" -nt "$stamp" ] || return
+    done
+}
+
+# now_has NAME: it was made just now.
+now_has() {
+    touch "${made[$1]%% *}"
+}
+
+wants_onednn() {
+    [ "$(uname -m)" = x86_64 ] && ! has onednn
+}
+
+wants_cuda() {
+    [ "$cuda" = 1 ] && ! command -v nvcc >/dev/null && ! has cuda
+}
+
+# What is fetched from PyPI, in one line, before the first of it; from 0.1 GB on.
 announce_wheels() {
     local parts=()
     has_cmake || parts+=("CMake 0.1 GB")
-    [ -e .deps/peers/.made ] || parts+=("NumPy and ONNX Runtime 0.2 GB")
-    [ "$peers" = 0 ] || [ -e .deps/peers/.torch ] || parts+=("PyTorch and transformers 1.4 GB")
-    [ -e .deps/onednn/.made ] || [ "$(uname -m)" != x86_64 ] || parts+=("oneDNN 0.5 GB")
-    [ -e .deps/packs/.made ] || parts+=("a sentence encoder for test data 0.2 GB")
-    [ "$tests" = 0 ] || [ -e .deps/venv/.scipy ] || parts+=("SciPy and Apache Otava 0.2 GB")
-    [ "$tests" = 0 ] || [ "$full" = OFF ] || [ -e .deps/venv/.full ] || parts+=("ReFrame 0.2 GB")
+    has peers || parts+=("NumPy and ONNX Runtime 0.2 GB")
+    [ "$peers" = 0 ] || has torch || parts+=("PyTorch and transformers 1.4 GB")
+    ! wants_onednn || parts+=("oneDNN 0.5 GB")
+    ! wants_cuda || parts+=("nvcc 0.3 GB")
+    has packs || parts+=("a sentence encoder for test data 0.2 GB")
+    [ "$tests" = 0 ] || has scipy || parts+=("SciPy and Apache Otava 0.2 GB")
+    [ "$tests" = 0 ] || [ "$full" = OFF ] || has full || parts+=("ReFrame 0.2 GB")
     [ ${#parts[@]} -eq 0 ] || say "into .deps, from PyPI: $(printf '%s, ' "${parts[@]}" | sed 's/, $//')"
 }
 
 # Real tensors: activations of a sentence encoder, as packs. Made once, and again when the scripts
 # that make them have changed. Each step returns by hand: bash ignores -e in what stands before ||.
 make_packs() {
-    local stamp=.deps/packs/.made
-    local text=scripts/make_text_packs.py formulas=scripts/formulas.py
-    [ -e "$stamp" ] && [ ! scripts/make_packs.py -nt "$stamp" ] && [ ! "$text" -nt "$stamp" ] &&
-        [ ! "$formulas" -nt "$stamp" ] && return 0
+    ! has packs || return 0
     make_venv || return
     say "fetching the sentence encoder and making packs from it"
     pip_install .deps/venv/bin/python3 -r scripts/requirements.txt || return
     mkdir -p .deps/packs
     .deps/venv/bin/python3 scripts/make_packs.py .deps/packs || return
-    .deps/venv/bin/python3 "$text" .deps/packs ||
+    .deps/venv/bin/python3 scripts/make_text_packs.py .deps/packs ||
         say "no packs of a long text: the report has no approximations of real tensors"
-    touch "$stamp"
+    now_has packs
 }
 
 # ONNX's node tests of Attention as packs, for the test onnx_conformance.
 make_onnx_packs() {
-    local list=scripts/requirements-onnx.txt script=scripts/make_onnx_packs.py
-    local stamp=.deps/onnx-packs/.made
-    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && [ ! "$script" -nt "$stamp" ] && return 0
+    ! has onnx || return 0
     make_venv || return
     say "fetching onnx and making packs of its cases"
-    pip_install .deps/venv/bin/python3 -r scripts/requirements.txt -r "$list" || return
+    pip_install .deps/venv/bin/python3 -r scripts/requirements.txt \
+        -r scripts/requirements-onnx.txt || return
     rm -rf .deps/onnx-packs
-    .deps/venv/bin/python3 "$script" .deps/onnx-packs || return
-    touch "$stamp"
+    .deps/venv/bin/python3 scripts/make_onnx_packs.py .deps/onnx-packs || return
+    now_has onnx
 }
 
 # SciPy and Apache Otava, for the tests figures and changes_otava.
 install_scipy() {
-    local list=scripts/requirements-scipy.txt stamp=.deps/venv/.scipy
-    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    ! has scipy || return 0
     make_venv || return
     say "fetching SciPy and Apache Otava"
-    pip_install .deps/venv/bin/python3 -r "$list" || return
-    touch "$stamp"
+    pip_install .deps/venv/bin/python3 -r scripts/requirements-scipy.txt || return
+    now_has scipy
 }
 
 # ReFrame and the schema of Kubernetes, for tests labelled full.
 install_full() {
-    local list=scripts/requirements-full.txt stamp=.deps/venv/.full
-    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    ! has full || return 0
     make_venv || return
     say "fetching ReFrame and the schema of Kubernetes"
-    pip_install .deps/venv/bin/python3 -r "$list" || return
-    touch "$stamp"
+    pip_install .deps/venv/bin/python3 -r scripts/requirements-full.txt || return
+    now_has full
 }
 
 # pytest, for the tests of the plugin for it.
 install_pytest() {
-    local list=scripts/requirements-pytest.txt stamp=.deps/venv/.pytest
-    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    ! has pytest || return 0
     make_venv || return
-    pip_install .deps/venv/bin/python3 -r "$list" || return
-    touch "$stamp"
+    pip_install .deps/venv/bin/python3 -r scripts/requirements-pytest.txt || return
+    now_has pytest
 }
 
 # What a run on the CPU loads of oneDNN's wheels: 0.5 GB of 1.8. The rest serves GPUs and compilers.
@@ -210,51 +241,48 @@ onednn_files=(include/oneapi lib/libdnnl.so.3 lib/libsycl.so.9 lib/libtbb.so.12
 
 # Into .deps/onednn, where CMake looks if the system has no oneDNN that is new enough.
 install_onednn() {
-    local list=scripts/requirements-onednn.txt stamp=.deps/onednn/.made raw=.deps/onednn.raw
-    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
-    [ "$(uname -m)" = x86_64 ] || return 0
+    local raw=.deps/onednn.raw
+    wants_onednn || return 0
     make_venv || return
     say "fetching oneDNN"
     rm -rf "$raw" .deps/onednn
     pip_install .deps/venv/bin/python3 --ignore-installed --no-compile --no-cache-dir \
-        --prefix "$raw" -r "$list" || return
+        --prefix "$raw" -r scripts/requirements-onednn.txt || return
     mkdir -p .deps/onednn
     # shellcheck disable=SC2068 # the patterns are meant to be expanded, in that folder
     (cd "$raw" && cp --parents -al ${onednn_files[@]} ../onednn) || return
     rm -rf "$raw"
-    touch "$stamp"
+    now_has onednn
 }
 
 # Peers in Python: an environment of the distribution's python3.
 install_peers() {
-    local small=scripts/requirements-peers.txt large=scripts/requirements-torch.txt
-    local stamp=.deps/peers/.made torch=.deps/peers/.torch
     [ -x .deps/peers/bin/python3 ] || /usr/bin/python3 -m venv .deps/peers || return
-    if [ ! -e "$stamp" ] || [ "$small" -nt "$stamp" ]; then
+    if ! has peers; then
         say "fetching NumPy and ONNX Runtime"
-        pip_install .deps/peers/bin/python3 -r "$small" || return
-        touch "$stamp"
+        pip_install .deps/peers/bin/python3 -r scripts/requirements-peers.txt || return
+        now_has peers
     fi
-    if [ "$peers" = 1 ] && { [ ! -e "$torch" ] || [ "$large" -nt "$torch" ]; }; then
+    if [ "$peers" = 1 ] && ! has torch; then
         say "fetching PyTorch and transformers"
-        pip_install .deps/peers/bin/python3 --no-cache-dir -r "$large" || return
+        pip_install .deps/peers/bin/python3 --no-cache-dir -r scripts/requirements-torch.txt || return
         scripts/stub_cuda.sh .deps/peers/lib/python3.*/site-packages/torch/lib || return
-        touch "$torch"
+        now_has torch
     fi
 }
 
 # Into .deps/cuda, where CMake looks if nvcc is not on the PATH.
 install_cuda() {
-    local list=scripts/requirements-cuda.txt stamp=.deps/cuda/.made raw=.deps/cuda.raw
-    [ -e "$stamp" ] && [ ! "$list" -nt "$stamp" ] && return 0
+    local raw=.deps/cuda.raw
+    wants_cuda || return 0
     make_venv || return
     say "fetching nvcc"
     rm -rf "$raw" .deps/cuda
     pip_install .deps/venv/bin/python3 --ignore-installed --no-compile --no-cache-dir \
-        --target "$raw" -r "$list" || return
+        --target "$raw" -r scripts/requirements-cuda.txt || return
     mv "$raw/nvidia/cu13" .deps/cuda || return
     rm -rf "$raw"
-    touch "$stamp"
+    now_has cuda
 }
 
 if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
@@ -267,8 +295,7 @@ if [ "${ATTNBENCH_NO_INSTALL:-}" != 1 ]; then
     install_cmake || missing "no CMake 3.25"
     install_peers || missing "peers in Python are left out: 'attnbench list' says which"
     install_onednn || missing "no oneDNN: its backend is left out"
-    [ "$cuda" = 0 ] || command -v nvcc >/dev/null || install_cuda ||
-        missing "no nvcc: the CUDA backend is left out"
+    install_cuda || missing "no nvcc: the CUDA backend is left out"
     make_packs || missing "no packs: the suite runs without real tensors"
     [ "$tests" = 0 ] || install_scipy || missing "no SciPy: tests of the statistics are left out"
     [ "$tests" = 0 ] || install_pytest || missing "no pytest: tests of the plugin for it are left out"

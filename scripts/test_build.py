@@ -119,6 +119,26 @@ class Build(unittest.TestCase):
         self.assertIn("CMake 0.1 GB", self.one(lines, "into .deps, from PyPI"))
         self.one(lines, "no CMake 3.25 (pip of")
 
+    def test_what_is_fetched_again_is_announced(self):
+        """Its requirements or scripts are newer than what was made of them."""
+        self.program("uname", "#!/bin/sh\necho x86_64\n")
+        things = {"onednn/.made": ("oneDNN", "requirements-onednn.txt"),
+                  "packs/.made": ("sentence encoder", "formulas.py"),
+                  "venv/.scipy": ("SciPy", "requirements-scipy.txt"),
+                  "venv/.full": ("ReFrame", "requirements-full.txt")}
+        then, soon = 2000000000, 2000000001
+        for stamp in [*things, "peers/.made", "onnx-packs/.made", "venv/.pytest"]:
+            self.program(stamp, "", ".deps")
+            os.utime(os.path.join(self.tree, ".deps", stamp), (then, then))
+        self.assertEqual([line for line in self.said() if "apt-get" not in line], [])
+        for stamp, (what, source) in things.items():
+            os.utime(os.path.join(self.tree, "scripts", source), (soon, soon))
+            lines = self.said()
+            self.assertRegex(self.one(lines, "into .deps, from PyPI"), f"PyPI: [^,]*{what}[^,]* GB$")
+            self.assertIn(what, self.one(lines, "build: fetching"))
+            self.program(stamp, "", ".deps")
+            os.utime(os.path.join(self.tree, ".deps", stamp), (soon, soon))
+
     def test_kernels_of_a_gpu_are_not_for_those_who_want_the_program_alone(self):
         given = os.path.join(self.tree, "given")
         self.program("cmake", f'#!/bin/sh\necho cmake version 3.25.1\necho "$*" >>{given}\n')
