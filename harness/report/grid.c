@@ -25,6 +25,23 @@ static bool is_figure(const struct attn_view_row *row, enum attn_grid_kind kind)
     return kind == ATTN_GRID_CHECKS || row->bench;
 }
 
+/* In tables of results beside others, a backend of which nothing was timed says why. */
+static void want_untimed(const struct attn_view *view, bool *wanted)
+{
+    bool any = false;
+    for (size_t b = 0; b < view->n_backends; b++)
+        any = any || wanted[b];
+    for (size_t b = 0; b < view->n_backends && any; b++) {
+        bool untimed = false, timed = false;
+        for (size_t r = 0; r < view->n_rows; r++)
+            if (view->rows[r].backend == b) {
+                untimed = untimed || *view->rows[r].untimed;
+                timed = timed || view->rows[r].bench;
+            }
+        wanted[b] = wanted[b] || (view->backends[b].counted && untimed && !timed);
+    }
+}
+
 /* Columns: backends with a figure. Returns 0, or -1 without memory. */
 static int find_columns(const struct attn_view *view, enum attn_grid_kind kind,
                         struct attn_grid *grid, size_t *column_of)
@@ -38,6 +55,8 @@ static int find_columns(const struct attn_view *view, enum attn_grid_kind kind,
     for (size_t r = 0; r < view->n_rows; r++)
         if (belongs(view, &view->rows[r], kind) && is_figure(&view->rows[r], kind))
             wanted[view->rows[r].backend] = true;
+    if (kind == ATTN_GRID_RESULTS || kind == ATTN_GRID_COLD)
+        want_untimed(view, wanted);
     for (size_t b = 0; b < view->n_backends; b++) {
         column_of[b] = wanted[b] ? grid->n_columns : view->n_backends;
         if (wanted[b])

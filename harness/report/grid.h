@@ -9,9 +9,10 @@
 #include "report/view.h"
 
 enum attn_grid_kind {
-    ATTN_GRID_HOT,   /* every case; all timings except cold-cache ones */
-    ATTN_GRID_COLD,  /* cases timed with a cold cache */
-    ATTN_GRID_CHECKS /* every case; the first result of each backend, timed or not */
+    ATTN_GRID_HOT,     /* every case; all timings except cold-cache ones */
+    ATTN_GRID_RESULTS, /* the same, with backends that have no timing and say why */
+    ATTN_GRID_COLD,    /* cases timed with a cold cache, and such backends */
+    ATTN_GRID_CHECKS   /* every case; the first result of each backend, timed or not */
 };
 
 #define ATTN_GROUP_UNNAMED "cases"

@@ -194,7 +194,7 @@ int attn_html_put_results(FILE *out, const struct attn_view *view)
         put_legend(out, view);
     json_t *anchors = json_object();
     int status =
-        !anchors || put_kind(out, view, ATTN_GRID_HOT, NULL, anchors) != 0 ||
+        !anchors || put_kind(out, view, ATTN_GRID_RESULTS, NULL, anchors) != 0 ||
                 put_kind(out, view, ATTN_GRID_COLD, "Cold cache", anchors) != 0 ||
                 put_kind(out, view, ATTN_GRID_CHECKS, "Accuracy and peak memory", anchors) != 0 ||
                 attn_html_put_paired(out, view) != 0

@@ -160,7 +160,7 @@ static int put_results(FILE *out, const struct attn_view *view)
 {
     struct attn_grid grid;
     bool marked = false;
-    if (attn_grid_create(view, ATTN_GRID_HOT, &grid) != 0)
+    if (attn_grid_create(view, ATTN_GRID_RESULTS, &grid) != 0)
         return -1;
     fputs("\n## Results\n\n", out);
     fputs(grid.n_lines

@@ -200,7 +200,7 @@ static enum attn_grid_kind kind_of(const struct attn_view *view)
 {
     for (size_t r = 0; r < view->n_rows; r++)
         if (isfinite(view->rows[r].median) && !attn_row_cold(&view->rows[r]))
-            return ATTN_GRID_HOT;
+            return ATTN_GRID_RESULTS;
     return ATTN_GRID_COLD;
 }
 

@@ -127,6 +127,42 @@ static void timed_groups_first(void **state)
     json_decref(records);
 }
 
+/* A backend of which nothing was timed says why in tables of results, beside others. */
+static void untimed_columns(void **state)
+{
+    (void)state;
+    static const enum attn_grid_kind kinds[] = {ATTN_GRID_HOT, ATTN_GRID_RESULTS, ATTN_GRID_COLD};
+    static const size_t columns[2][3] = {{1, 2, 0}, {0, 0, 0}};
+    for (size_t none = 0; none < 2; none++) {
+        char why[256];
+        struct attn_view few;
+        struct attn_grid grid;
+        json_t *records = json_pack(
+            "[{s:s,s:s,s:s,s:s},{s:s,s:s,s:s,s:s},{s:s,s:s,s:s,s:s,s:s},"
+            "{s:s,s:s,s:s,s:s,s:s,s:[[f]],s:{s:f}}]",
+            "type", "verify", "id", "1", "backend", "a", "status", "pass", "type", "verify", "id",
+            "1", "backend", "b", "status", "pass", "type", "untimed", "id", "1", "backend", "a",
+            "status", "pass", "reason", "interrupted", "type", "bench", "id", "1", "backend", "b",
+            "status", "pass", "cache", "hot", "samples_ns", 5.0, "time_ns", "median", 5.0);
+        assert_non_null(records);
+        if (none)
+            json_array_remove(records, json_array_size(records) - 1);
+        assert_int_equal(attn_view_create(records, NULL, &few, why, sizeof why), 0);
+        for (size_t k = 0; k < 3; k++) {
+            assert_int_equal(attn_grid_create(&few, kinds[k], &grid), 0);
+            assert_int_equal(grid.n_columns, columns[none][k]);
+            if (grid.n_columns == 2) { /* the one with a timing stands first */
+                assert_string_equal(few.backends[grid.columns[0]].name, "b");
+                assert_string_equal(attn_row_mark(grid.lines[0].cells[1]), "untimed");
+                assert_string_equal(grid.lines[0].cells[1]->untimed, "interrupted");
+            }
+            attn_grid_free(&grid);
+        }
+        attn_view_free(&few);
+        json_decref(records);
+    }
+}
+
 static void nothing_timed(void **state)
 {
     (void)state;
@@ -252,10 +288,11 @@ static void labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hot_and_cold),    cmocka_unit_test(timed_groups_first),
-        cmocka_unit_test(groups),          cmocka_unit_test(nothing_timed),
-        cmocka_unit_test(skips_by_reason), cmocka_unit_test(marks),
-        cmocka_unit_test(labels),          cmocka_unit_test(largest),
+        cmocka_unit_test(hot_and_cold),  cmocka_unit_test(timed_groups_first),
+        cmocka_unit_test(groups),        cmocka_unit_test(untimed_columns),
+        cmocka_unit_test(nothing_timed), cmocka_unit_test(skips_by_reason),
+        cmocka_unit_test(marks),         cmocka_unit_test(labels),
+        cmocka_unit_test(largest),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
