@@ -119,6 +119,11 @@ void attn_shard_note(const struct attn_shard *shard, size_t cases, size_t of);
  * they are fewer than wanted. */
 void attn_print_draws(const struct attn_draws *draws);
 
+/* For FILE.py::FUNCTION on the command line: starts this program again by the Python package, which
+ * knows functions. Returns if there is none, or nothing could be started, or the package has
+ * started this program. */
+void attn_functions_start(int argc, char **argv);
+
 /* Can the worker be run? If not, says why on stderr. Returns 0 or -1. */
 int attn_worker_check(const struct attn_paths *paths);
 

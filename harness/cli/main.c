@@ -84,6 +84,7 @@ int main(int argc, char **argv)
     if (fill_closed())
         return ATTN_EXIT_INTERNAL;
     keep_lines_whole();
+    attn_functions_start(argc, argv);
     enum attn_exit code = attn_command_parse(argc, argv, &command, why, sizeof why);
     if (code)
         return (int)attn_complain(code, why);

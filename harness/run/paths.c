@@ -69,6 +69,7 @@ int attn_paths_find(struct attn_paths *paths, char *why, size_t size)
         attn_path_join(paths->packs, prefix, ATTNBENCH_SHARE_DIR "/packs") ||
         attn_path_join(paths->reports, prefix, ATTNBENCH_SHARE_DIR "/reports") ||
         attn_path_join(paths->skeleton, prefix, ATTNBENCH_SHARE_DIR "/template") ||
+        attn_path_join(paths->python, prefix, ATTNBENCH_SHARE_DIR "/python") ||
         attn_path_join(paths->include, prefix, ATTNBENCH_INCLUDE_DIR)) {
         snprintf(why, size, "the program's own path is too long");
         return -1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* paths.h - finds the parts of an installed or built attnbench, relative to the program itself:
  * PREFIX/bin/attnbench, PREFIX/lib/attnbench/{attnbench-worker,NAME.so,...}, and
- * PREFIX/share/attnbench/{cases,packs,reports,template}. The names bin, lib and share are those
- * that the build was given (GNUInstallDirs). A build folder is such a prefix. No path is absolute,
- * so a tree still works after it was moved. */
+ * PREFIX/share/attnbench/{cases,packs,reports,template,python}. The names bin, lib and share are
+ * those that the build was given (GNUInstallDirs). A build folder is such a prefix. No path is
+ * absolute, so a tree still works after it was moved. */
 #ifndef ATTN_PATHS_H
 #define ATTN_PATHS_H
 
@@ -20,6 +20,7 @@ struct attn_paths {
     char reports[ATTN_PATH_MAX];
     char skeleton[ATTN_PATH_MAX]; /* the backends that new-backend copies, by language */
     char include[ATTN_PATH_MAX];  /* attnbench/backend.h is below it */
+    char python[ATTN_PATH_MAX];   /* the Python package attnbench is below it; not in a wheel */
 };
 
 /* Returns 0, or -1 with the reason. */

@@ -114,8 +114,8 @@ static int add_argument(const char *text, struct attn_case_list *list, char *why
         return attn_case_parse_line(text, strlen(text), NULL, 0, list, why, size);
     if (strstr(text, ".py::") || ends_with(text, ".py")) {
         snprintf(why, size,
-                 "'%s' is Python: the Python package knows functions, as FILE.py::FUNCTION (pip "
-                 "install its wheel, or python -m attnbench)",
+                 "'%s' is Python: name a function of it, as FILE.py::FUNCTION, which the Python "
+                 "package knows (it is in a built tree; else pip install its wheel)",
                  text);
         return -1;
     }

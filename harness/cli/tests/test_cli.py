@@ -145,10 +145,20 @@ class Help(Case):
         self.assertIn("does not belong to 'list'", self.expect(2, "list", "--rounds", "3").stderr)
 
     def test_functions_of_python_are_for_the_package(self):
-        for word in ("test_mine.py::mine", "/no/such/mine.py"):
+        """Which a built tree has."""
+        for word in ("mine.py::1", "/no/such/mine.py"):
             self.assertEqual(self.expect(2, "verify", word, SMALL).stderr,
-                             f"attnbench: '{word}' is Python: the Python package knows functions, as "
-                             "FILE.py::FUNCTION (pip install its wheel, or python -m attnbench)\n")
+                             f"attnbench: '{word}' is Python: name a function of it, as FILE.py::FUNCTION, "
+                             "which the Python package knows (it is in a built tree; else pip install its "
+                             "wheel)\n")
+        with open(self.path("python"), "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\necho "$*"; echo "$PYTHONPATH"; echo "$ATTNBENCH_PROGRAM"\n')
+        os.chmod(self.path("python"), 0o755)
+        done = self.expect(0, "verify", "mine.py::mine", SMALL,
+                           env={"ATTNBENCH_PYTHON": self.path("python"), "PYTHONPATH": "before"})
+        self.assertEqual(done.stdout.splitlines(),
+                         [f"-m attnbench verify mine.py::mine {SMALL}",
+                          f"{os.path.join(BUILD, 'share', 'attnbench', 'python')}:before", PROGRAM])
 
     def test_a_lost_folder_of_adapters_is_said(self):
         for folder in (self.path("nowhere"), PROGRAM):

@@ -314,6 +314,15 @@ class Package(Case):
             self.assertEqual(done.returncode, 4)
             self.assertIn(f"'{number}' is not a whole number from 0 on", done.stderr)
 
+    def test_the_program_of_a_tree_finds_the_package(self):
+        environment = {name: value for name, value in os.environ.items()
+                       if name not in ("PYTHONPATH", "ATTNBENCH_PROGRAM")}
+        done = subprocess.run([PROGRAM, "verify", "kernels.py::plain", "s=4 d=4", *PASSING], text=True,
+                              capture_output=True, check=False, stdin=subprocess.DEVNULL, timeout=200,
+                              env={**environment, "ATTNBENCH_PYTHON": sys.executable})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, "^pass .* plain ")
+
     def test_a_file_without_a_function_is_answered_with_how(self):
         done = subprocess.run([sys.executable, "-m", "attnbench", "verify", "kernels.py", "s=4 d=4"], text=True,
                               capture_output=True, check=False)
