@@ -55,8 +55,8 @@ int attn_timing_leave(struct attn_timing *timing, const double usual[2],
                       struct attn_message_reply *reply);
 
 /* Exchanges all inputs. Unless runs are long, one run follows, which finds other inputs and may not
- * write to them; the first time it does all this as often as it takes to find one set twice.
- * Returns the result of the last run. */
+ * write to them, and one that finds them new again where they lie; the first time all this is done
+ * as often as it takes to find one set twice. Returns the result of the last run. */
 int attn_timing_find(struct attn_timing *timing, bool is_long);
 
 /* usual: of each set, the processor time in seconds of a run before which one element had changed.

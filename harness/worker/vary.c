@@ -70,14 +70,29 @@ void attn_vary_home(struct attn_vary *vary)
         attn_vary_step(vary);
 }
 
-static void scramble(struct attn_vary *vary)
+static void scramble(const struct attn_vary *vary)
 {
-    do
-        vary->seed = attn_splitmix(&vary->random);
-    while (vary->seed == 0);
     for (uint32_t t = 0; t < vary->request->n_tensors; t++)
         if (!vary->request->operands[t].output && !vary->request->operands[t].packed)
             attn_scramble(&vary->owned->tensors[t], t, vary->seed);
+}
+
+/* From the host's own values, all of them home. Away is the host's own element, too, with its sign
+ * turned. Returns false if the inputs stay. */
+static bool make_new(struct attn_vary *vary)
+{
+    const bool signs = vary->signs.turns != 0;
+    if (!signs && !vary->ends && vary->request->scrambles) {
+        do
+            vary->seed = attn_splitmix(&vary->random);
+        while (vary->seed == 0);
+        scramble(vary);
+    }
+    find_flips(vary);
+    for (size_t w = 0; signs && w < sizeof(vary->signs.columns) / sizeof(*vary->signs.columns); w++)
+        vary->signs.columns[w] = attn_splitmix(&vary->random);
+    attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, false);
+    return signs || vary->seed != 0;
 }
 
 void attn_vary_renew(struct attn_vary *vary)
@@ -86,16 +101,18 @@ void attn_vary_renew(struct attn_vary *vary)
     if (!has_sets(vary))
         return;
     attn_owned_load(vary->request, vary->owned, vary->set);
-    const bool signs = vary->signs.turns != 0;
-    if (!signs && !vary->ends && vary->request->scrambles)
-        scramble(vary);
-    /* Away is the host's own element, with its sign turned. */
-    find_flips(vary);
-    if (!signs)
-        return;
-    for (size_t w = 0; w < sizeof(vary->signs.columns) / sizeof(*vary->signs.columns); w++)
-        vary->signs.columns[w] = attn_splitmix(&vary->random);
+    vary->seed = 0;
+    make_new(vary);
+}
+
+bool attn_vary_refresh(struct attn_vary *vary)
+{
+    if (!has_sets(vary))
+        return false;
     attn_signs_turn(&vary->signs, vary->request, vary->owned->tensors, false);
+    if (vary->seed != 0)
+        scramble(vary);
+    return make_new(vary);
 }
 
 void attn_vary_exchange(struct attn_vary *vary)
@@ -113,7 +130,6 @@ void attn_vary_end(struct attn_vary *vary)
     vary->scrambled = vary->seed != 0;
     if (vary->scrambled)
         attn_vary_renew(vary);
-    vary->seed = 0;
 }
 
 void attn_vary_protect(const struct attn_vary *vary, bool protect)

@@ -104,6 +104,10 @@ void attn_vary_exchange(struct attn_vary *vary);
 /* The same, but for the set, which stays. */
 void attn_vary_renew(struct attn_vary *vary);
 
+/* Makes the inputs new where they lie, without a call of the system; spots are at home. Returns
+ * false if they stay as they are. */
+bool attn_vary_refresh(struct attn_vary *vary);
+
 /* After the last timed run: the inputs are as the host sent them, for good, and so is the result,
  * unless its inputs were scrambled (vary->scrambled). */
 void attn_vary_end(struct attn_vary *vary);
