@@ -131,9 +131,9 @@ static bool any_owed(const struct attn_session *session, const struct attn_block
 }
 
 /* One backend's turn in a round: a fresh worker, all cases of the block but those left out (NULL:
- * none are). */
+ * none are). None begins after `until`. */
 static int take_turn(struct attn_session *session, struct attn_block *block, size_t b, int round,
-                     const bool *left_out, double left_s, char *why, size_t size)
+                     const bool *left_out, double until, double left_s, char *why, size_t size)
 {
     const struct attn_settings *s = &session->settings;
     size_t n = session->roster.count;
@@ -144,7 +144,7 @@ static int take_turn(struct attn_session *session, struct attn_block *block, siz
     for (size_t i = 0; i < block->count && result == 0 && !attn_interrupted; i++) {
         struct attn_entry *entry = attn_block_entry(block, n, i, b);
         bool none = entry->contestant->info.exactness == ATTN_NONE;
-        if (!is_owed(session, entry, round) || (left_out && left_out[i]))
+        if (!is_owed(session, entry, round) || (left_out && left_out[i]) || attn_now() > until)
             continue;
         struct attn_variants *variants = attn_block_variants(session, block, i);
         /* Neither always comes after the other. */
@@ -228,7 +228,7 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         }
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
-            result = take_turn(session, block, order[t], round, NULL,
+            result = take_turn(session, block, order[t], round, NULL, INFINITY,
                                made ? next * (session->settings.rounds - round) : -1, why, size);
         block->round_s = (attn_now() - began) / ++made;
     }
@@ -271,8 +271,8 @@ int attn_block_spare(struct attn_session *session, struct attn_block *block, dou
         }
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && any && result == 0 && !attn_interrupted; t++)
-            result =
-                take_turn(session, block, order[t], round, left_out, until - attn_now(), why, size);
+            result = take_turn(session, block, order[t], round, left_out, until, until - attn_now(),
+                               why, size);
     }
     free(order);
     free(left_out);

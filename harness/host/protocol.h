@@ -147,7 +147,7 @@ struct attn_message_request {
     struct attn_spot spots[ATTN_SPOTS_MAX]; /* BENCH, LIVE */
     uint32_t n_spots;
     uint32_t mixed;              /* BENCH: steps to the mixed state that is judged; 0: none */
-    uint32_t scrambles;          /* BENCH, LIVE: inputs without signs to turn may be scrambled */
+    uint32_t scrambles;          /* BENCH, LIVE: inputs may be scrambled */
     uint32_t keep;               /* VERIFY with a second set: the plan stays, for AGED */
     uint32_t linear;             /* 1 + the input that `out` is linear in; 0: there is none */
     char linear_word[20];        /* what messages call it */

@@ -5,8 +5,7 @@
  * changes: not a rounding, not a bound. Each time that inputs are exchanged a sign is drawn for
  * every column, so a result that was kept for the same inputs is not found again. Of gradients, v
  * and dout are turned together, and with them dv. The host sees results with the signs turned back.
- *
- * Where there are no such columns, inputs are scrambled (host/scramble.h). */
+ * It is for inputs that cannot be scrambled (host/scramble.h). */
 #ifndef ATTN_WORKER_SIGNS_H
 #define ATTN_WORKER_SIGNS_H
 

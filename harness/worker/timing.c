@@ -52,6 +52,13 @@ static double operand_bytes(const struct attn_message_request *request, bool inp
     return bytes;
 }
 
+/* Processor time of the processes that were started. */
+static double children(void)
+{
+    const double all = attn_load_now().process; /* first: a slow look would count as theirs */
+    return all - attn_clock_process();
+}
+
 static bool has_device(const struct attn_timing *timing)
 {
     return timing->plan.setup->backend->enqueue != NULL;
@@ -63,6 +70,7 @@ int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
     struct attn_plan *plan = &timing->plan;
     struct attn_vary *vary = &timing->vary;
     timing->hidden = HUGE_VAL;
+    timing->children_before = children();
     attn_vary_begin(vary, timing->request, &timing->owned);
     if (attn_plan_open(setup, timing->request, plan, reply) != 0)
         return -1;
@@ -77,34 +85,37 @@ int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
     return ran == 0 ? attn_device_ask(plan->backend, &reply->before, reply) : -1;
 }
 
-/* A run whose result may be kept, and its times. */
-static int find_once(struct attn_timing *timing, double seconds[ATTN_FOUND_KINDS])
+/* A run and its times. */
+static int run_clocked(struct attn_timing *timing, double seconds[ATTN_FOUND_KINDS])
 {
     const struct attn_reading start = attn_clocks_read();
     attn_timing_run(timing);
     const struct attn_reading end = attn_clocks_read();
     seconds[ATTN_FOUND_CALLER] = end.thread - start.thread;
     seconds[ATTN_FOUND_ALL] = end.process - start.process;
-    if (timing->result == ATTN_OK)
-        attn_vary_found(&timing->vary);
     return timing->result;
 }
 
 static int find(struct attn_timing *timing)
 {
+    const double others = children();
     double seconds[ATTN_FOUND_KINDS];
     attn_vary_protect(&timing->vary, true);
-    int result = find_once(timing, seconds);
+    int result = run_clocked(timing, seconds);
     attn_vary_protect(&timing->vary, false);
     /* What a run takes directly after calls of the system depends on who had the processor and its
      * caches meanwhile: up to 0.4 ms more on a busy machine. */
     seconds[ATTN_FOUND_CALLER] = 0;
     if (result == ATTN_OK && attn_vary_refresh(&timing->vary))
-        result = find_once(timing, seconds);
+        result = run_clocked(timing, seconds);
     const uint32_t set = timing->vary.set;
     const size_t at = timing->n_found[set]++ % ATTN_FOUND_MOST;
     for (int kind = 0; kind < ATTN_FOUND_KINDS; kind++)
         timing->found[set][kind][at] = seconds[kind];
+    timing->children += children() - others;
+    /* The result of the run whose time counts. */
+    if (result == ATTN_OK)
+        attn_vary_found(&timing->vary);
     return result;
 }
 
@@ -125,9 +136,9 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What a run of this set takes that finds all inputs exchanged; 0: too few have, as one may have
- * been slow by itself. Not the least, but one in the middle: who leaves out one of these runs is
- * not always caught by its result. Processor time does not grow on a busy machine. */
+/* What a run of this set takes that finds all inputs new; 0: too few have, as one may have been
+ * slow by itself. Not the least, but one in the middle, of two the longer: who leaves out one of
+ * these runs is not always caught by its result. Processor time does not grow on a busy machine. */
 static double usual_found(const struct attn_timing *timing, uint32_t set, int kind)
 {
     const size_t found = timing->n_found[set];
@@ -137,7 +148,7 @@ static double usual_found(const struct attn_timing *timing, uint32_t set, int ki
         return 0;
     memcpy(sorted, timing->found[set][kind], sizeof(sorted));
     qsort(sorted, n, sizeof(*sorted), by_size);
-    return sorted[(n - 1) / 2];
+    return sorted[n / 2];
 }
 
 /* Does a set's timed run take much less than one that found all inputs exchanged? */
@@ -147,12 +158,21 @@ static bool updates(const struct attn_timing *timing, const double usual[2], dou
     const double reading = operand_bytes(timing->request, true) / FOUND_BYTES_S;
     for (uint32_t set = 0; set < 2; set++)
         for (int kind = 0; kind < ATTN_FOUND_KINDS; kind++) {
+            const double room =
+                found_s[kind] * (kind == ATTN_FOUND_ALL ? timing->plan.setup->threads : 1);
             *fresh = usual_found(timing, set, kind);
             *timed = usual[set];
-            if (*fresh > FOUND_TIMES * *timed + found_s[kind] + reading)
+            if (*timed > 0 && *fresh > FOUND_TIMES * *timed + room + fmin(reading, *timed))
                 return true;
         }
-    return false;
+    /* The same of other processes, in the mean. */
+    const double finds = (double)(timing->n_found[0] + timing->n_found[1]);
+    const double runs = (double)timing->runs - 2 * finds;
+    if (finds < 1 || runs < 1)
+        return false;
+    *fresh = timing->children / (2 * finds);
+    *timed = (children() - timing->children_before - timing->children) / runs;
+    return *fresh > FOUND_TIMES * fmax(*timed, 0) + found_s[ATTN_FOUND_ALL];
 }
 
 int attn_timing_leave(struct attn_timing *timing, const double usual[2],

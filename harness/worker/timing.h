@@ -27,7 +27,10 @@ struct attn_timing {
      * how many did. The other set may be less work: its lengths and masks are others. */
     double found[2][ATTN_FOUND_KINDS][ATTN_FOUND_MOST];
     size_t n_found[2];
-    int result; /* of the slot that ended the timing */
+    double
+        children; /* processor time of other processes that were started, in the rounds of these */
+    double children_before; /* and of all when the timing began */
+    int result;             /* of the slot that ended the timing */
     char why[256];
 };
 

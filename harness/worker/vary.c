@@ -21,10 +21,6 @@ static bool has_sets(const struct attn_vary *vary)
 /* Of the timings with a second set, in so many a run is kept that found all inputs exchanged. */
 #define FOUND_SHARE 0.4
 
-/* Inputs whose signs can be turned are scrambled in this share of the timings that may: a backend
- * that divides the signs out finds nothing that it has kept. It costs the host a reference. */
-#define SCRAMBLED_SHARE 0.5
-
 /* From the values that lie there now, all of them home. */
 static void find_flips(struct attn_vary *vary)
 {
@@ -45,7 +41,7 @@ void attn_vary_begin(struct attn_vary *vary, const struct attn_message_request *
                                .random = request->entropy,
                                .countdown = -1,
                                .signs = attn_signs_of(request)};
-    if (request->scrambles && uniform(vary) < SCRAMBLED_SHARE)
+    if (request->scrambles) /* signs could be divided out */
         vary->signs.turns = 0;
     vary->keeps_found = has_sets(vary) && uniform(vary) < FOUND_SHARE;
     for (uint32_t s = 0; s < request->n_spots; s++) {
@@ -155,8 +151,12 @@ static int64_t mixed_run(const struct attn_vary *vary, int64_t run)
 void attn_vary_found(struct attn_vary *vary)
 {
     vary->mixed = false;
-    if (vary->keeps_found && vary->request->second[1] > 0 && uniform(vary) * ++vary->found < 1)
+    if (vary->request->second[1] == 0)
+        return;
+    if (vary->keeps_found && uniform(vary) * ++vary->found < 1)
         attn_vary_keep(vary);
+    else /* or its page faults would tell; the outputs of the last run take this place */
+        attn_owned_return(vary->request, vary->owned, 0);
 }
 
 void attn_vary_draw(struct attn_vary *vary, int64_t n)

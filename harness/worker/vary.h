@@ -97,8 +97,8 @@ uint32_t attn_vary_state(const struct attn_vary *vary);
 void attn_vary_home(struct attn_vary *vary);
 
 /* Exchanges the inputs for those of the other set, if there are two; spots are at home then. They
- * are new each time: signs are turned (signs.h); or, without any to turn and in some timings, all
- * inputs that are not packed are scrambled by a seed (host/scramble.h), if the request allows. */
+ * are new each time: all that are not packed are scrambled by a seed (host/scramble.h) or, where
+ * the request does not allow it, signs are turned (signs.h). */
 void attn_vary_exchange(struct attn_vary *vary);
 
 /* The same, but for the set, which stays. */
