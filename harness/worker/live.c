@@ -48,7 +48,8 @@ struct live {
     double runs;     /* processor time of the process while it served batches */
     double others;   /* that of other threads than this one, while it did */
     double astray;   /* the same, while it did not */
-    double usual[2]; /* of each set, the least of a run of a batch */
+    double usual[2]; /* processor time of a run of each set: see note_usual */
+    int64_t batches[2];
 };
 
 static int run_device(struct live *live, int64_t n, struct attn_live_sample *sample)
@@ -120,6 +121,19 @@ static int batch_host(struct live *live, struct attn_live_sample *sample)
     return ATTN_OK;
 }
 
+/* A batch has ended in which a run took so long. The least of all counts, but with several threads
+ * the mean: their clocks are read a little apart, and a batch may seem to take half of its time. */
+static void note_usual(struct live *live, double seconds)
+{
+    const uint32_t set = live->timing.vary.set;
+    const double n = (double)++live->batches[set];
+    double *usual = &live->usual[set];
+    if (live->timing.plan.setup->threads == 1 || n < 2)
+        *usual = fmin(*usual, seconds);
+    else
+        *usual += (seconds - *usual) / n;
+}
+
 static int serve_batch(struct live *live, bool other, struct attn_live_sample *sample)
 {
     *sample = (struct attn_live_sample){.iterations = live->iterations, .clock = live->clock};
@@ -142,8 +156,7 @@ static int serve_batch(struct live *live, bool other, struct attn_live_sample *s
         const uint64_t switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD);
         if (result == ATTN_OK)
             result = batch_host(live, sample);
-        double *usual = &live->usual[live->timing.vary.set];
-        *usual = fmin(*usual, 1e-9 * sample->processor_ns / (double)live->iterations);
+        note_usual(live, 1e-9 * sample->processor_ns / (double)live->iterations);
         sample->switches = attn_clocks_switches(live->clock != ATTN_CLOCK_THREAD) - switches;
     }
     const struct attn_reading after = attn_clocks_read();
