@@ -27,6 +27,7 @@
     BUG(memo_of_inputs, updated, attention, "f32 f16 bf16", "d=64 s=256", "gives the result again that it kept for the same inputs", "") \
     BUG(memo_slowly, updated, attention, "f32 f16 bf16", "d=64 s=256", "the same, but takes a third of the time for it", "") \
     BUG(memo_of_signs, updated, attention, "f32", "d=64 s=256", "the same, also where columns of v have the other sign", "") \
+    BUG(memo_in_child, updated, attention, "f32 f16 bf16", "d=64 s=256", "the same, and computes new ones in a process of its own", "") \
     BUG(memo_of_mha, updated, mha, "f32 f16 bf16", "hq=4 d=64 s=256", "gives the result again that it kept for the same inputs", "") \
     BUG(known_row_only, skipped, mha, "f32 f16 bf16", "hq=4 d=64 s=256", "leaves the output as it is where row 0 of x is not that of the first run", "") \
     BUG(third_run_only, updated, attention, "f32", "d=64 s=256", "computes only where three elements have changed since it last did, or many", "") \

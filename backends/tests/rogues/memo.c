@@ -120,7 +120,7 @@ bool rogue_memo_give(struct rogue_job *job, const struct attn_tensor *tensors)
 void rogue_memo_keep(struct rogue_job *job, const struct attn_tensor *tensors)
 {
     struct rogue_memo *memo = job->memo;
-    memo->whole_s = rogue_seconds() - memo->start;
+    memo->whole_s = rogue_seconds() - memo->start + job->elsewhere_s;
     for (uint32_t t = 0; t < job->p->n_tensors; t++) {
         void **to = &memo->kept[memo->next][t];
         if (!*to)

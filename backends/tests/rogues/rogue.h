@@ -74,6 +74,7 @@ struct rogue_job {
     struct rogue_cheat *cheat;                 /* cheats.c */
     struct rogue_update *update;               /* update.c; of a binding */
     struct rogue_memo *memo;                   /* memo.c; of a binding */
+    double elsewhere_s;                        /* of the last run, in another process */
 };
 
 static inline int64_t rogue_least(int64_t a, int64_t b)
