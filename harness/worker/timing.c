@@ -21,6 +21,9 @@
 #define FOUND_BYTES_S 4e9
 static const double found_s[ATTN_FOUND_KINDS] = {1e-4, 4e-4};
 
+/* Runs that take longer need no second one, of which calls of the system are no part. */
+#define AGAIN_MOST_S 1e-2
+
 /* Exchanges that follow where a timing ends above that: one in the middle of so many is not slow by
  * chance. */
 #define FINDS_MORE 10
@@ -91,6 +94,7 @@ static int run_clocked(struct attn_timing *timing, double seconds[ATTN_FOUND_KIN
     const struct attn_reading start = attn_clocks_read();
     attn_timing_run(timing);
     const struct attn_reading end = attn_clocks_read();
+    timing->finds++;
     seconds[ATTN_FOUND_CALLER] = end.thread - start.thread;
     seconds[ATTN_FOUND_ALL] = end.process - start.process;
     return timing->result;
@@ -106,7 +110,7 @@ static int find(struct attn_timing *timing)
     /* What a run takes directly after calls of the system depends on who had the processor and its
      * caches meanwhile: up to 0.4 ms more on a busy machine. */
     seconds[ATTN_FOUND_CALLER] = 0;
-    if (result == ATTN_OK && attn_vary_refresh(&timing->vary))
+    if (result == ATTN_OK && timing->warm_up < AGAIN_MOST_S && attn_vary_refresh(&timing->vary))
         result = run_clocked(timing, seconds);
     const uint32_t set = timing->vary.set;
     const size_t at = timing->n_found[set]++ % ATTN_FOUND_MOST;
@@ -166,11 +170,10 @@ static bool updates(const struct attn_timing *timing, const double usual[2], dou
                 return true;
         }
     /* The same of other processes, in the mean. */
-    const double finds = (double)(timing->n_found[0] + timing->n_found[1]);
-    const double runs = (double)timing->runs - 2 * finds;
+    const double finds = (double)timing->finds, runs = (double)timing->runs - finds;
     if (finds < 1 || runs < 1)
         return false;
-    *fresh = timing->children / (2 * finds);
+    *fresh = timing->children / finds;
     *timed = (children() - timing->children_before - timing->children) / runs;
     return *fresh > FOUND_TIMES * fmax(*timed, 0) + found_s[ATTN_FOUND_ALL];
 }

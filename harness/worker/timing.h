@@ -27,10 +27,10 @@ struct attn_timing {
      * how many did. The other set may be less work: its lengths and masks are others. */
     double found[2][ATTN_FOUND_KINDS][ATTN_FOUND_MOST];
     size_t n_found[2];
-    double
-        children; /* processor time of other processes that were started, in the rounds of these */
-    double children_before; /* and of all when the timing began */
-    int result;             /* of the slot that ended the timing */
+    int64_t finds; /* such runs, and those directly before them */
+    /* Processor time of other processes that were started: in these runs; before the timing. */
+    double children, children_before;
+    int result; /* of the slot that ended the timing */
     char why[256];
 };
 
@@ -58,8 +58,9 @@ int attn_timing_leave(struct attn_timing *timing, const double usual[2],
                       struct attn_message_reply *reply);
 
 /* Exchanges all inputs. Unless runs are long, one run follows, which finds other inputs and may not
- * write to them, and one that finds them new again where they lie; the first time all this is done
- * as often as it takes to find one set twice. Returns the result of the last run. */
+ * write to them, and if it is short, one that finds them new again where they lie; the first time
+ * all this is done as often as it takes to find one set twice. Returns the result of the last run.
+ */
 int attn_timing_find(struct attn_timing *timing, bool is_long);
 
 /* usual: of each set, the processor time in seconds of a run before which one element had changed.
