@@ -67,7 +67,7 @@ static double children_of(long pid, int depth, int *count)
     return sum;
 }
 
-struct attn_load attn_load_now(void)
+double attn_load_children(void)
 {
     enum { DEPTH = 4 };
     int count = 0;
@@ -75,9 +75,14 @@ struct attn_load attn_load_now(void)
     getrusage(RUSAGE_CHILDREN, &ended);
     const double reaped = (double)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) +
                           1e-6 * (double)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec);
-    const double children = children_of((long)getpid(), DEPTH, &count);
+    return reaped + children_of((long)getpid(), DEPTH, &count);
+}
+
+struct attn_load attn_load_now(void)
+{
+    const double children = attn_load_children();
     return (struct attn_load){.wall = attn_clock_wall(),
-                              .process = attn_clock_process() + reaped + children,
+                              .process = attn_clock_process() + children,
                               .thread = attn_clock_seconds(CLOCK_THREAD_CPUTIME_ID),
                               .delayed = attn_clocks_delayed(false)};
 }

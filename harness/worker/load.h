@@ -15,6 +15,7 @@ struct attn_load {
 };
 
 struct attn_load attn_load_now(void);
+double attn_load_children(void); /* processor time of the processes that it has started */
 
 /* Leaves what was used since `from` out of what was used since `before`. */
 void attn_load_leave_out(struct attn_load *before, const struct attn_load *from);

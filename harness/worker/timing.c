@@ -55,13 +55,6 @@ static double operand_bytes(const struct attn_message_request *request, bool inp
     return bytes;
 }
 
-/* Processor time of the processes that were started. */
-static double children(void)
-{
-    const double all = attn_load_now().process; /* first: a slow look would count as theirs */
-    return all - attn_clock_process();
-}
-
 static bool has_device(const struct attn_timing *timing)
 {
     return timing->plan.setup->backend->enqueue != NULL;
@@ -73,7 +66,7 @@ int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
     struct attn_plan *plan = &timing->plan;
     struct attn_vary *vary = &timing->vary;
     timing->hidden = HUGE_VAL;
-    timing->children_before = children();
+    timing->children_before = attn_load_children();
     attn_vary_begin(vary, timing->request, &timing->owned);
     if (attn_plan_open(setup, timing->request, plan, reply) != 0)
         return -1;
@@ -102,7 +95,7 @@ static int run_clocked(struct attn_timing *timing, double seconds[ATTN_FOUND_KIN
 
 static int find(struct attn_timing *timing)
 {
-    const double others = children();
+    const double others = attn_load_children();
     double seconds[ATTN_FOUND_KINDS];
     attn_vary_protect(&timing->vary, true);
     int result = run_clocked(timing, seconds);
@@ -116,7 +109,7 @@ static int find(struct attn_timing *timing)
     const size_t at = timing->n_found[set]++ % ATTN_FOUND_MOST;
     for (int kind = 0; kind < ATTN_FOUND_KINDS; kind++)
         timing->found[set][kind][at] = seconds[kind];
-    timing->children += children() - others;
+    timing->children += attn_load_children() - others;
     /* The result of the run whose time counts. */
     if (result == ATTN_OK)
         attn_vary_found(&timing->vary);
@@ -174,7 +167,7 @@ static bool updates(const struct attn_timing *timing, const double usual[2], dou
     if (finds < 1 || runs < 1)
         return false;
     *fresh = timing->children / finds;
-    *timed = (children() - timing->children_before - timing->children) / runs;
+    *timed = (attn_load_children() - timing->children_before - timing->children) / runs;
     return *fresh > FOUND_TIMES * fmax(*timed, 0) + found_s[ATTN_FOUND_ALL];
 }
 
