@@ -14,7 +14,7 @@ enum { KEPT = 32, SHARE = 6, LITTLE = 3, MOST_OPERANDS = 32 };
 struct rogue_memo {
     void *kept[KEPT][MOST_OPERANDS]; /* the operands as they were */
     int next;
-    double start, whole_s;
+    double start, whole_s; /* the least that a whole run took */
     void *row;
     /* memo_of_signs, f32: the signs of the first row of v; v with all of them turned to plus. What
      * is kept of v and of out is turned in the same way. */
@@ -120,7 +120,8 @@ bool rogue_memo_give(struct rogue_job *job, const struct attn_tensor *tensors)
 void rogue_memo_keep(struct rogue_job *job, const struct attn_tensor *tensors)
 {
     struct rogue_memo *memo = job->memo;
-    memo->whole_s = rogue_seconds() - memo->start + job->elsewhere_s;
+    const double took = rogue_seconds() - memo->start + job->elsewhere_s;
+    memo->whole_s = memo->whole_s > 0 && memo->whole_s < took ? memo->whole_s : took;
     for (uint32_t t = 0; t < job->p->n_tensors; t++) {
         void **to = &memo->kept[memo->next][t];
         if (!*to)
