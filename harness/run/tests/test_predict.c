@@ -70,19 +70,24 @@ static void no_larger_case_follows_one_that_took_far_too_long(void **state)
     attn_seat_free(&seat);
 }
 
+/* A seat of two that are peers, of which nothing is known. */
+static void begin_seat(struct attn_seat seats[2], size_t s)
+{
+    static const struct attn_session session = {.settings.budget_s = 100};
+    static const struct attn_contestant contestant = {.info.exactness = ATTN_EXACT};
+    attn_seat_init(&seats[s], &session, &contestant);
+    seats[s].peers = seats;
+    seats[s].n_peers = 2;
+}
+
 /* Of two peers the slow one is left out where it takes over eight times as long, on cases of the
  * kind that both have shown, and not where that is a moment. */
 static void what_is_hopeless_beside_its_peers_is_left_out(void **state)
 {
     (void)state;
-    static const struct attn_session session = {.settings.budget_s = 100};
-    static const struct attn_contestant contestant = {.info.exactness = ATTN_EXACT};
     struct attn_seat seats[2];
-    for (size_t s = 0; s < 2; s++) {
-        attn_seat_init(&seats[s], &session, &contestant);
-        seats[s].peers = seats;
-        seats[s].n_peers = 2;
-    }
+    for (size_t s = 0; s < 2; s++)
+        begin_seat(seats, s);
     assert_true(refused(&seats[1], "s=600 d=64") == 0); /* nothing is known */
     saw(&seats[0], "s=1024 d=64", 0.004);
     saw(&seats[1], "s=1024 d=64", 0.031);
@@ -90,16 +95,12 @@ static void what_is_hopeless_beside_its_peers_is_left_out(void **state)
     assert_true(refused(&seats[0], "s=4096 d=64") == 0);
     assert_true(refused(&seats[1], "s=1024 d=64 dtype=bf16") == 0);
     attn_seat_free(&seats[1]);
-    attn_seat_init(&seats[1], &session, &contestant);
-    seats[1].peers = seats;
-    seats[1].n_peers = 2;
+    begin_seat(seats, 1);
     saw(&seats[1], "s=512 d=64", 0.4); /* nor does the longest run tell */
     saw(&seats[1], "s=512 d=64", 0.001);
     assert_true(refused(&seats[1], "s=4096 d=64") == 0);
     attn_seat_free(&seats[1]);
-    attn_seat_init(&seats[1], &session, &contestant);
-    seats[1].peers = seats;
-    seats[1].n_peers = 2;
+    begin_seat(seats, 1);
     saw(&seats[1], "s=1024 d=64", 0.033);
     assert_true(refused(&seats[1], "s=4096 d=64") == 0); /* one run may have been held up */
     saw(&seats[1], "s=512 d=64", 0.033);
@@ -109,9 +110,7 @@ static void what_is_hopeless_beside_its_peers_is_left_out(void **state)
     saw(&seats[0], "s=4096 d=64", 0.07);
     assert_true(refused(&seats[1], "s=4096 d=64") == 0);
     attn_seat_free(&seats[0]);
-    attn_seat_init(&seats[0], &session, &contestant);
-    seats[0].peers = seats;
-    seats[0].n_peers = 2;
+    begin_seat(seats, 0);
     saw(&seats[0], "s=1024 d=64", 0.004);
     /* What is wrong or computes nothing may be as fast as it likes. */
     seats[0].was_wrong = true;
