@@ -4,7 +4,7 @@
 #
 #   scripts/run.sh [attnbench run options...]     e.g. scripts/run.sh --threads 2 -b avx2
 #
-# Ends in a verdict of some fifteen lines (--rows: every timing) and leaves
+# Ends in a verdict of some twenty lines (--rows: every timing) and leaves
 # results/DATE/report/index.html; the exit code is attnbench's.
 set -euo pipefail
 case " $* " in *' -h '* | *' --help '*) exec sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" ;; esac

@@ -11,13 +11,13 @@
 #include "report/summary.h"
 #include "report/text.h"
 
-/* Groups with a line of their own, failures and kinds of skip that are shown, and backends that are
- * named one by one. */
-enum { GROUPS = 6, FAILURES = 3, REASONS = 2, NAMES = 4 };
+/* Groups with a line of their own, failures and kinds of skip that are shown, backends that are
+ * named one by one, and those of the last line of groups. */
+enum { GROUPS = 5, FAILURES = 3, REASONS = 2, NAMES = 4, WINNERS = 3 };
 
-/* What groups of cases have in their lines. */
-static const char groups_head[] = "Fastest exact backend and how many times as fast as the next "
-                                  "(95 % interval; fewer than 4 rounds have none):";
+/* What groups of cases have in their lines: one line in a terminal of 80 columns. */
+static const char groups_head[] =
+    "Fastest exact backend, and how many times as fast as the next (95 % interval):";
 /* The width of a label about the whole run. */
 enum { ABOUT_RUN = 10 };
 
@@ -93,12 +93,13 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
     const char *second = view->backends[columns[family->second]].label;
     const bool known = isfinite(ratio.hi);
     const bool may_be_one = known && family->ties[family->second];
+    const bool fastest = !may_be_one && !(ratio.ratio < 1);
     if (may_be_one) {
         const bool tie = ratio.hi <= TIE_WIDEST && ratio.lo >= 1 / TIE_WIDEST;
         say(line, tie ? "a tie of " : "not told apart: ");
         say_names(line, view, ranking, family);
         say(line, ": %s is ", first);
-    } else if (ratio.ratio < 1) {
+    } else if (!fastest) {
         /* First in most cases, and behind in the mean: that is not the fastest. */
         say(line, "no one: in the mean %s is ", second);
         ratio =
@@ -114,12 +115,18 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
         say(line, " (no interval)");
     if (known && family->shared < family->cases && family->shared != family->clear)
         say(line, ", from %zu of %zu", family->shared, family->cases);
-    if (family->wins[family->first] < family->cases) {
-        say(line, ", %s first in %zu of %zu", first, family->wins[family->first], family->cases);
+    const bool all_first = family->wins[family->first] == family->cases;
+    const bool some_clear =
+        known && family->clear < family->cases && !(may_be_one && family->cases == 1);
+    if (!all_first)
+        say(line, "%s%s first in %zu", fastest ? "," : ", ", fastest ? "" : first,
+            family->wins[family->first]);
+    if (some_clear)
+        say(line, "%s clear in %zu", all_first ? "," : " and", family->clear);
+    if (!all_first || some_clear)
+        say(line, " of %zu", family->cases);
+    if (!all_first)
         say_other_winner(line, view, ranking, family);
-    }
-    if (known && family->clear < family->cases && !(may_be_one && family->cases == 1))
-        say(line, ", clear in %zu of %zu", family->clear, family->cases);
 }
 
 static void add_groups(const struct attn_view *view, const struct attn_ranking *ranking,
@@ -142,21 +149,20 @@ static void add_groups(const struct attn_view *view, const struct attn_ranking *
     if (cases > 0) {
         snprintf(label, sizeof label, "%zu more, smaller", n - shown);
         struct attn_verdict_line *line = add(verdict, label);
-        const char *separator = "first, by case: ";
         size_t named = 0, left = cases;
         line->of_group = true;
-        for (size_t most = cases; most > 0 && named < NAMES; most--)
-            for (size_t c = 0; c < ranking->grid->n_columns && named < NAMES; c++)
+        for (size_t most = cases; most > 0 && named < WINNERS; most--)
+            for (size_t c = 0; c < ranking->grid->n_columns && named < WINNERS; c++)
                 if (wins[c] == most) {
-                    say(line, "%s%s %zu", separator,
-                        view->backends[ranking->grid->columns[c]].label, most);
-                    separator = ", ";
+                    say(line, "%s%s%s %zu", named > 0 ? ", " : "",
+                        view->backends[ranking->grid->columns[c]].label,
+                        named > 0 ? "" : " first in", most);
                     named++;
                     left -= most;
                 }
         if (left > 0)
             say(line, ", others %zu", left);
-        say(line, ", of %zu", cases);
+        say(line, " of %zu", cases);
     }
     free(wins);
 }
@@ -286,18 +292,20 @@ static void add_verdicts(const struct attn_view *view, struct attn_verdict *verd
     add_troubles(view, true, verdict); /* a pass that proves too little is no failure */
 }
 
-/* "mine 14, yours 12", or "26 on 5 backends" */
+/* "mine 14, yours 12", "26 on 5 backends", or "6 on each of 5 backends" */
 static void say_counts(struct attn_verdict_line *line, const struct attn_view *view,
                        const size_t *counts)
 {
     const char *separator = "";
-    size_t all = 0, backends = 0;
+    size_t all = 0, backends = 0, most = 0;
     for (size_t b = 0; b < view->n_backends; b++) {
         all += counts[b];
         backends += counts[b] > 0;
+        most = counts[b] > most ? counts[b] : most;
     }
     if (backends > NAMES) {
-        say(line, "%zu on %zu backends", all, backends);
+        const bool alike = all == most * backends;
+        say(line, "%zu on %s%zu backends", alike ? most : all, alike ? "each of " : "", backends);
         return;
     }
     for (size_t b = 0; b < view->n_backends; b++)
@@ -346,19 +354,20 @@ static void add_absent(const struct attn_run_data *run, struct attn_verdict *ver
 {
     size_t i, n = 0;
     json_t *backend;
-    struct attn_verdict_line *line = NULL;
+    struct attn_verdict_line names = {.text = ""}, *line;
     json_array_foreach(attn_field_at(run->matrix, "backends"), i, backend)
     {
-        if (!json_is_false(json_object_get(backend, "available")))
-            continue;
-        line = line ? line : add(verdict, "Left out");
-        if (n++ < NAMES)
-            say(line, "%s%s", n > 1 ? ", " : "", attn_field_text(backend, "name"));
+        if (json_is_false(json_object_get(backend, "available")) && n++ < NAMES)
+            say(&names, "%s%s", n > 1 ? ", " : "", attn_field_text(backend, "name"));
     }
+    if (n == 0)
+        return;
+    line = add(verdict, "Left out");
     if (n > NAMES)
-        say(line, " and %zu more", n - NAMES);
-    if (line)
-        say(line, ": cannot run here; 'attnbench doctor' says why");
+        say(line, "%zu backends cannot run here", n);
+    else
+        say(line, "%s: cannot run here", names.text);
+    say(line, "; 'attnbench doctor' says why");
 }
 
 int attn_verdict_make(const struct attn_run_data *run, const struct attn_view *view,

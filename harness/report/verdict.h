@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verdict.h - a run in about fifteen lines: who is fastest where, by how much and how sure, how
+/* verdict.h - a run on a screen of 24 lines: who is fastest where, by how much and how sure, how
  * noisy the machine was, what failed, what was not measured and why. */
 #ifndef ATTN_REPORT_VERDICT_H
 #define ATTN_REPORT_VERDICT_H
