@@ -147,11 +147,10 @@ static int time_round(struct attn_pass *pass, double until, double left_s, bool 
     struct attn_session *session = pass->session;
     const size_t n = session->roster.count;
     const double times = turns_cost(pass);
-    int most = attn_pass_rounds_most(&session->settings); /* more, where cases were put off */
+    const int most = attn_pass_rounds_most(&session->settings); /* more, where cases were put off */
     char ignored[256];
     int result = 0;
     pass->wanting = false;
-    most = pass->round < most ? most : pass->round + 1;
     for (size_t i = 0; i < pass->block->count; i++)
         pass->wanting = pass->wanting || (has_turns(pass, i) && rounds_wanted(pass, i) > 0);
     if (attn_claim_take((uint32_t)session->settings.threads, LOOK_S, PATIENCE_S, &pass->claim,
@@ -332,12 +331,14 @@ int attn_block_paired(struct attn_session *session, struct attn_block *block, do
                           (isfinite(until) || pass.round < 2 * attn_pass_rounds_most(s));
          pass.round++) {
         const int made = pass.round - restored;
-        const double now = attn_now(), next = made ? (now - began) / made : -1;
+        const int owed = attn_pass_rounds_most(s) - pass.round;
+        const double now = attn_now();
         result = choose_cases(&pass, until);
         if (result == 0)
             result = time_round(&pass, until,
-                                isfinite(until) ? until - now
-                                                : next * (attn_pass_rounds_most(s) - pass.round),
+                                isfinite(until)        ? until - now
+                                : made > 0 && owed > 0 ? (now - began) / made * owed
+                                                       : -1,
                                 &any);
     }
     if (result == 0)

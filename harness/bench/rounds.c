@@ -204,6 +204,17 @@ static size_t affordable(const struct attn_session *session, const struct attn_b
     return left > 0 ? (size_t)(left / pace) : 0;
 }
 
+/* Seconds left in the rounds, after `made` of them and `turns` of one more, which is made whole;
+ * -1: not known yet. */
+static double left_of(const struct attn_session *session, double began, int made, size_t turns,
+                      int round, double until)
+{
+    const double part = (double)turns / (double)session->roster.count, done = made + part;
+    const double now = attn_now(), one = (now - began) / done;
+    const double all = one * (session->settings.rounds - round - part);
+    return done > 0 ? fmax(one * (1 - part), fmin(all, until - now)) : -1;
+}
+
 int attn_block_rounds(struct attn_session *session, struct attn_block *block, double until,
                       double pace, char *why, size_t size)
 {
@@ -229,7 +240,7 @@ int attn_block_rounds(struct attn_session *session, struct attn_block *block, do
         shuffle(order, n, (uint32_t)block->first, (uint32_t)round);
         for (size_t t = 0; t < n && result == 0 && !attn_interrupted; t++)
             result = take_turn(session, block, order[t], round, NULL, INFINITY,
-                               made ? next * (session->settings.rounds - round) : -1, why, size);
+                               left_of(session, began, made, t, round, until), why, size);
         block->round_s = (attn_now() - began) / ++made;
     }
     free(order);

@@ -118,17 +118,19 @@ void attn_progress_step(struct attn_progress *p, size_t at, size_t finished,
 void attn_progress_round(struct attn_progress *p, int round, int rounds, double left_s,
                          const char *name, const struct attn_case *c)
 {
-    char label[ATTN_CASE_LINE_MAX], left[32], text[ATTN_CASE_LINE_MAX + 128];
+    char label[ATTN_CASE_LINE_MAX], left[32], of[32] = "", text[ATTN_CASE_LINE_MAX + 128];
     const bool turns = strcmp(name, ATTN_PROGRESS_TURNS) == 0;
     left_text(left_s, left, sizeof left);
+    if (round < rounds)
+        snprintf(of, sizeof of, " of %d", rounds);
     if (p->terminal) {
-        snprintf(text, sizeof text, "%zu/%zu: round %d of %d%s: %s, %s", p->at + 1, p->total,
-                 round + 1, rounds, left, name, attn_case_label(c, label, sizeof label));
+        snprintf(text, sizeof text, "%zu/%zu: round %d%s%s: %s, %s", p->at + 1, p->total, round + 1,
+                 of, left, name, attn_case_label(c, label, sizeof label));
         draw(p, text);
     } else if (p->round != round || attn_now() - p->said >= ATTN_PROGRESS_SILENCE_S) {
         snprintf(text, sizeof text, ": %s", attn_case_label(c, label, sizeof label));
-        fprintf(stderr, "[%zu/%zu] %s, round %d of %d%s%s\n", p->at + 1, p->total,
-                turns ? ATTN_PROGRESS_TURNS : "timing", round + 1, rounds, left,
+        fprintf(stderr, "[%zu/%zu] %s, round %d%s%s%s\n", p->at + 1, p->total,
+                turns ? ATTN_PROGRESS_TURNS : "timing", round + 1, of, left,
                 p->round == round ? text : "");
         p->round = round;
         p->said = attn_now();

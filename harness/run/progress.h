@@ -30,8 +30,8 @@ void attn_progress_step(struct attn_progress *progress, size_t at, size_t finish
                         const struct attn_case *c);
 
 /* The same while cases are timed: a backend, or ATTN_PROGRESS_TURNS, is at case `c` in a round,
- * counted from 0, of `rounds`. left_s: until the rounds of these cases end; below 0: not known. A
- * log gets one line a round, and one after ATTN_PROGRESS_SILENCE_S without any. */
+ * counted from 0, of `rounds` or more. left_s: until the rounds of these cases end; below 0: not
+ * known. A log gets one line a round, and one after ATTN_PROGRESS_SILENCE_S without any. */
 #define ATTN_PROGRESS_TURNS "turns"
 enum { ATTN_PROGRESS_SILENCE_S = 30 };
 void attn_progress_round(struct attn_progress *progress, int round, int rounds, double left_s,

@@ -43,6 +43,8 @@ static void a_log_has_a_line_a_round_and_no_long_silence(void **state)
     assert_string_equal(line_of(&p, 0), "[1/4] timing, round 1 of 6, 2m05s left: long_case\n");
     assert_string_equal(line_of(&p, 0), "");
     assert_string_equal(line_of(&p, 1), "[1/4] timing, round 2 of 6, 2m05s left\n");
+    /* More rounds than were planned, where there is time. */
+    assert_string_equal(line_of(&p, 6), "[1/4] timing, round 7, 2m05s left\n");
 }
 
 int main(void)
