@@ -214,9 +214,11 @@ class Runs(Case):
         cases = [SMALL, SMALL + " seed=2"]
         began = time.monotonic()
         self.expect(0, "bench", "-b", "naive", *QUICK, "-o", self.path("two"), *cases)
-        budget = 4 * (time.monotonic() - began) + 1  # 64 rounds take 19 s more than two
-        done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "64", "--min-time", "150ms",
-                           "--budget", f"{budget:.3f}s", "-o", self.path("run"), "--json", *cases)
+        budget = 5 * (time.monotonic() - began)
+        # two rounds take a fifth of the budget, and 64 of two cases three times as long as it
+        done = self.expect(0, "bench", "-b", "naive", *QUICK, "--rounds", "64", "--min-time",
+                           f"{budget / 40:.3f}s", "--budget", f"{budget:.3f}s",
+                           "-o", self.path("run"), "--json", *cases)
         records = [json.loads(line) for line in done.stdout.splitlines()]
         rounds = [record["time_ns"]["n"] for record in records if record["type"] == "bench"]
         self.assertEqual(len(rounds), 2)
