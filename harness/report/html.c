@@ -35,9 +35,8 @@ static void put_timing_facts(FILE *out, const struct page *page)
     put_fact(out, "Ceilings, measured in this run", ceilings);
     attn_protocol_text(page->parts->view, machine, line, sizeof line);
     size_t used = strlen(line);
-    snprintf(
-        line + used, sizeof line - used,
-        "; times are medians of one run; the 95 %% interval is that of the median over rounds");
+    snprintf(line + used, sizeof line - used, "; times are medians of one run; %s",
+             attn_interval_text(page->parts->view));
     put_fact(out, "Protocol", line);
     put_fact(out, "Rates",
              "GFLOP/s from the median; " ATTN_FLOP_CONVENTION ". GB/s: each operand once");
@@ -125,8 +124,8 @@ static void put_backend_head(FILE *out, const struct attn_view *view)
 /* What the last columns of the table of backends are; harness/judge measures them. */
 #define GRADES                                                                                     \
     "Error/bound: over 1 fails. Worst grade: the largest error over what the best arithmetic of "  \
-    "the type may lose; at most 1 is within that. Median slack: how many times as much as "        \
-    "that the backend's declared arithmetic is allowed"
+    "the type may lose. It has no limit: units are usual with p in bf16, hundreds in tf32. "       \
+    "Median slack: how many times as much as that the backend's declared arithmetic is allowed"
 
 static int put_backends(FILE *out, const struct page *page)
 {

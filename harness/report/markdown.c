@@ -271,7 +271,7 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
         attn_protocol_text(parts->view, parts->run->machine, line, sizeof line);
         fputs("\n- Protocol: ", out);
         attn_put_markdown(out, line);
-        fputs("; the interval is that of the median over rounds", out);
+        fprintf(out, "; %s", attn_interval_text(parts->view));
     }
     put_verdicts(out, parts->view);
     fputc('\n', out);

@@ -36,6 +36,14 @@ void attn_protocol_text(const struct attn_view *view, const json_t *machine, cha
     snprintf(text, size, "%s%s round%s of %s samples", l, m, most == 1 ? "" : "s", s);
 }
 
+const char *attn_interval_text(const struct attn_view *view)
+{
+    for (size_t r = 0; r < view->n_rows; r++)
+        if (isfinite(view->rows[r].hi))
+            return "the 95 % interval of a time is that of the median over rounds";
+    return "times of fewer than 4 rounds have no interval";
+}
+
 void attn_machine_text(const json_t *machine, char *text, size_t size)
 {
     const char *model = attn_field_text(machine, "cpu.model");

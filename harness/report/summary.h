@@ -11,6 +11,8 @@
  * Machine: "EPYC ..., 2 threads". Build: "attnbench 0.1.0 (abc of DATE), Release, run on DATE". */
 void attn_protocol_text(const struct attn_view *view, const json_t *machine, char *text,
                         size_t size);
+/* What the intervals of times are, if there are any. */
+const char *attn_interval_text(const struct attn_view *view);
 void attn_machine_text(const json_t *machine, char *text, size_t size);
 void attn_build_text(const json_t *machine, char *text, size_t size);
 /* "Linux 6.1.0, 16.0 GiB of memory, GNU 12.2.0 (-O3 ...)" */

@@ -55,6 +55,8 @@ static void check_html(bool pictures)
     if (pictures)
         assert_non_null(strstr(text, "<a href=\"plots/roofline.svg\">SVG</a>"));
     assert_int_equal(folder_count(text, "{{"), 0);
+    assert_non_null(
+        strstr(text, "; the 95 % interval of a time is that of the median over rounds"));
     /* Nothing from outside: the pictures' name spaces alone are written like addresses. */
     assert_int_equal(folder_count(text, "http:") + folder_count(text, "https:"),
                      folder_count(text, "xmlns"));
@@ -313,10 +315,12 @@ static void two_rounds(void **state)
     assert_non_null(strstr(text, " ms (2)</small>"));
     /* Those that were made; five were asked for. */
     assert_non_null(strstr(text, "<dt>Protocol</dt><dd>2 rounds of "));
+    assert_non_null(strstr(text, "; times of fewer than 4 rounds have no interval"));
     assert_null(strstr(text, "<i>\xc2\xb1"));
     free(text);
     text = folder_text("report.md");
     assert_non_null(strstr(text, " (2 rounds: "));
+    assert_non_null(strstr(text, "; times of fewer than 4 rounds have no interval"));
     free(text);
     attn_run_release(&run);
 }
