@@ -13,7 +13,7 @@
 /* A result of a sweep: what its family is, S, and both peaks. */
 struct point {
     const struct attn_pair *pair;
-    char *family; /* the case line without sq= and sk=; owned */
+    char *family; /* attn_series_of_lengths; owned */
     double s, base, next;
 };
 
@@ -30,19 +30,6 @@ static int add(struct attn_footprint *out, const char *kind, const struct attn_p
     return json_array_append_new(out->list, json_pack("{s:s,s:s,s:s,s:f,s:f}", "kind", kind,
                                                       "backend", pair->next_label, "case", line,
                                                       "base", base, "new", next));
-}
-
-static char *family_of(const char *line)
-{
-    char *copy = strdup(line), *rest = copy, *family = calloc(1, strlen(line) + 2);
-    for (char *word; copy && family && (word = strsep(&rest, " "));) {
-        if (strncmp(word, "sq=", 3) == 0 || strncmp(word, "sk=", 3) == 0)
-            continue;
-        strcat(family, *family ? " " : "");
-        strcat(family, word);
-    }
-    free(copy);
-    return family;
 }
 
 static int compare_points(const void *a, const void *b)
@@ -64,25 +51,32 @@ static bool same_family(const struct point *x, const struct point *y)
            strcmp(x->family, y->family) == 0 && x->pair->row->threads == y->pair->row->threads;
 }
 
+double attn_footprint_order(const double *s, double *peaks, size_t n)
+{
+    size_t lengths = 0;
+    for (size_t i = 0; i < n; i++) {
+        peaks[i] = fmax(peaks[i], ATTN_PEAK_FLOOR);
+        lengths += i == 0 || s[i] > s[i - 1];
+    }
+    return lengths < ATTN_SERIES_LEAST ? (double)NAN : attn_loglog_slope(s, peaks, n);
+}
+
 /* Fits the points of one family. */
 static int judge_order(const struct point *points, size_t n, struct attn_footprint *out)
 {
     double *x = calloc(3 * n, sizeof *x), *base = x + n, *next = base + n;
-    size_t sizes = 0;
     int status = x ? 0 : -1;
     for (size_t i = 0; x && i < n; i++) {
         x[i] = points[i].s;
-        base[i] = fmax(points[i].base, ATTN_PEAK_FLOOR);
-        next[i] = fmax(points[i].next, ATTN_PEAK_FLOOR);
-        sizes += i == 0 || x[i] > x[i - 1];
+        base[i] = points[i].base;
+        next[i] = points[i].next;
     }
-    if (x && sizes >= ATTN_SERIES_LEAST) {
-        const double was = attn_loglog_slope(x, base, n), is = attn_loglog_slope(x, next, n);
-        out->orders++;
-        if (is > was + ATTN_ORDER_MARGIN) {
-            out->steeper++;
-            status = add(out, "order", points->pair, points->family, was, is);
-        }
+    const double was = x ? attn_footprint_order(x, base, n) : (double)NAN;
+    const double is = x ? attn_footprint_order(x, next, n) : (double)NAN;
+    out->orders += isfinite(was);
+    if (is > was + ATTN_ORDER_MARGIN) {
+        out->steeper++;
+        status = add(out, "order", points->pair, points->family + 1, was, is);
     }
     free(x);
     return status;
@@ -99,7 +93,7 @@ static struct point *find_points(const struct attn_pairs *pairs, size_t *n)
         if (!has_peaks(pair) || !(sq > 0) || sq != attn_field_number(pair->row->sizes, "sk"))
             continue;
         struct point *point = &points[(*n)++];
-        *point = (struct point){pair, family_of(pair->row->line), sq, pair->base->peak,
+        *point = (struct point){pair, attn_series_of_lengths(pair->row->line), sq, pair->base->peak,
                                 pair->next->peak};
         if (!point->family) {
             for (size_t p = 0; p < *n; p++)

@@ -26,6 +26,10 @@ struct attn_footprint {
  * taken as that. Returns 0, or -1: no memory. */
 int attn_footprint_judge(const struct attn_pairs *pairs, struct attn_footprint *out);
 
+/* The slope of log peak over log S; `s` ascends. Peaks below ATTN_PEAK_FLOOR become that. NAN:
+ * fewer than ATTN_SERIES_LEAST lengths. */
+double attn_footprint_order(const double *s, double *peaks, size_t n);
+
 /* One line for the counts, one for each that grew. */
 void attn_footprint_put(const struct attn_footprint *footprint, FILE *out);
 void attn_footprint_free(struct attn_footprint *footprint);

@@ -261,6 +261,14 @@ static int put_approximations(FILE *out, const struct page *page)
     return -1;
 }
 
+static int put_growth(FILE *out, const struct page *page)
+{
+    if (attn_html_put_growth(out, page->parts->view) == 0)
+        return 0;
+    snprintf(page->why, page->size, "no memory for the table of the growth of memory");
+    return -1;
+}
+
 static int put_passes(FILE *out, const struct page *page)
 {
     if (attn_html_put_passes(out, page->parts->view) == 0)
@@ -332,6 +340,7 @@ static const struct {
     {"VERDICT", put_verdict},
     {"CONTENTS", put_contents_mark},
     {"APPROXIMATIONS", put_approximations},
+    {"GROWTH", put_growth},
     {"PASSES", put_passes},
 };
 

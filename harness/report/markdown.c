@@ -288,7 +288,8 @@ int attn_markdown_put(FILE *out, const struct attn_report_parts *parts)
         return -1;
     put_pictures(out, parts);
     if (attn_markdown_put_passes(out, parts->view) != 0 ||
-        attn_markdown_put_approximations(out, parts->view) != 0)
+        attn_markdown_put_approximations(out, parts->view) != 0 ||
+        attn_markdown_put_growth(out, parts->view) != 0)
         return -1;
     put_speedup(out, parts->speedup);
     attn_markdown_put_heatmaps(out, parts->view, parts->heatmaps);

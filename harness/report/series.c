@@ -77,6 +77,16 @@ size_t attn_series_words(const char *line, const char *const *list, size_t count
     return words;
 }
 
+char *attn_series_of_lengths(const char *line)
+{
+    static const char *const follow[] = {"sq", "sk", "buckets"};
+    const size_t size = strlen(line) + 3;
+    char *family = calloc(size, 1);
+    if (family)
+        attn_series_words(line, follow, sizeof follow / sizeof *follow, family, size);
+    return family;
+}
+
 static bool same_text(const json_t *sizes, const char *key, const char *want)
 {
     return strcmp(attn_field_text(sizes, key), want) == 0;

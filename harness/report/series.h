@@ -52,6 +52,10 @@ int attn_series_find(const struct attn_view *view, struct attn_series_kind kind,
 size_t attn_series_words(const char *line, const char *const *words, size_t count, char *out,
                          size_t size);
 
+/* A case line without what follows S: what cases share that differ in S = sq = sk alone. Owned by
+ * the caller; NULL: no memory. */
+char *attn_series_of_lengths(const char *line);
+
 /* "throughput_S_causal" of KIND "throughput"; "throughput_S_causal_backward". And "Throughput over
  * sequence length S", "Throughput of the backward pass over ..." of "Throughput". */
 void attn_series_name(const struct attn_series *series, const char *kind, char *name, size_t size);

@@ -49,6 +49,9 @@ int attn_markdown_put_passes(FILE *out, const struct attn_view *view);
 /* Approximations of softmax attention beside it. Write nothing for a run without them. */
 int attn_html_put_approximations(FILE *out, const struct attn_view *view);
 int attn_markdown_put_approximations(FILE *out, const struct attn_view *view);
+/* The order of peak memory in S. Write nothing for a run without sweeps over S. */
+int attn_html_put_growth(FILE *out, const struct attn_view *view);
+int attn_markdown_put_growth(FILE *out, const struct attn_view *view);
 /* Who is fastest where, by how much, how sure. Write nothing if no case was timed on two
  * backends. */
 void attn_html_put_ranking(FILE *out, const struct attn_report_parts *parts);
