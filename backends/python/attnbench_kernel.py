@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attnbench_kernel - a Python function f(q, k, v, p) as an adapter. The package `attnbench` writes
-the adapter, four lines that name the function; what it declares is its attribute __attnbench__."""
+"""attnbench_kernel - a Python function f(q, k, v, p), or f(q, k, v), as an adapter. The package
+`attnbench` writes the adapter, four lines that name the function; what it declares is its attribute
+__attnbench__."""
 import functools
 import importlib
 import importlib.util
+import inspect
+import math
 import os
 import sys
 import types
@@ -200,14 +203,31 @@ class Parameters:
             setattr(self, role, None)
 
 
+def is_plain(function):
+    """Is it f(q, k, v), without p? More arguments with defaults are its own, unless one is called p."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # built in: PyTorch's attention has no p
+        return True
+    given = [a for a in parameters if a.kind in (a.POSITIONAL_ONLY, a.POSITIONAL_OR_KEYWORD)]
+    if any(a.kind == a.VAR_POSITIONAL for a in parameters) or len(given) < 3:
+        return False
+    return len(given) == 3 or (given[3].name != "p" and given[3].default is not inspect.Parameter.empty)
+
+
 class Kernel:
-    """The functions of an adapter, for one function of the user."""
+    """The functions of an adapter, for one function of the user: f(q, k, v, p), or f(q, k, v) for plain
+    attention."""
 
     def __init__(self, file, module, function):
         self.function = load(file, module, function)
         if not callable(self.function):
             raise TypeError(f"{function} is no function")
         self.declared = getattr(self.function, "__attnbench__", {})
+        self.plain = is_plain(self.function)
+        if self.plain and self.declared.get("features"):
+            raise TypeError(f"{function}(q, k, v) has features, and no fourth argument p to know by which of them "
+                            "a case wants")
         name = self.declared.get("arrays") or library_of(self.function)
         self.library = ARRAYS[name]
         self.device = self.declared.get("device")
@@ -234,6 +254,8 @@ class Kernel:
         more = sorted(self.features(problem) - set(self.declared.get("features", ())))
         if more:
             return "it does not do " + ", ".join("gqa" if f == "groups" else f for f in more)
+        if self.plain and not math.isclose(problem.scale, problem.dk ** -0.5, rel_tol=1e-6):
+            return "f(q, k, v) has the scale 1/sqrt(dk) alone; f(q, k, v, p) has p.scale"
         return self.library(problem).refuses(problem)
 
     def prepare(self, problem, tensors):
@@ -247,7 +269,7 @@ class Kernel:
                  if role not in p.outputs}
         for role in p.OPERANDS:
             setattr(p, role, given.get(role))
-        result = self.function(given["q"], given["k"], given["v"], p)
+        result = self.function(given["q"], given["k"], given["v"], *(() if self.plain else (p,)))
         if not isinstance(result, dict):
             result = dict(zip(p.outputs, result if isinstance(result, (tuple, list)) else (result,)))
         for role in p.outputs:

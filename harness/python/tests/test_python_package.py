@@ -75,6 +75,19 @@ def late(q, k, v, p):
 def plain(q, k, v, p):
     return rows(q, k, v, p)
 
+def three(q, k, v):
+    s = q @ k.swapaxes(-1, -2) / np.sqrt(np.float32(q.shape[-1]))
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e @ v / e.sum(-1, keepdims=True)
+
+def more_of_its_own(q, k, v, causal=False, scale=None):
+    assert not causal and scale is None
+    return three(q, k, v)
+
+@attnbench.kernel(features="causal")
+def three_of_more(q, k, v):
+    return three(q, k, v)
+
 def crashes(q, k, v, p):
     ctypes.string_at(0)
 
@@ -328,6 +341,14 @@ class Package(Case):
                               capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (2, "attnbench: 'kernels.py' is a file of Python: "
                                                           "name a function of it, as kernels.py::FUNCTION\n"))
+
+    def test_a_function_of_three_arguments_is_plain_attention(self):
+        self.assertRegex(self.command("verify", "kernels.py::three", "b=2 h=3 sq=5 sk=9 d=4", *PASSING), "^pass ")
+        self.assertRegex(self.command("verify", "kernels.py::more_of_its_own", "s=4 d=16"), "^pass ")
+        self.assertIn("f(q, k, v) has the scale 1/sqrt(dk) alone; f(q, k, v, p) has p.scale",
+                      self.command("verify", "kernels.py::three", "s=4 d=4 scale=1", *PASSING, code=7))
+        self.assertIn("three_of_more(q, k, v) has features, and no fourth argument p",
+                      self.command("verify", "kernels.py::three_of_more", "s=4 d=4", *PASSING, code=6))
 
 
 class Full(Case):
