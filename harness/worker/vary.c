@@ -128,6 +128,17 @@ void attn_vary_end(struct attn_vary *vary)
         attn_vary_renew(vary);
 }
 
+void attn_vary_warm(const struct attn_vary *vary)
+{
+    enum { LINE = 64 };
+    for (uint32_t t = 0; t < vary->owned->n; t++) {
+        const volatile unsigned char *bytes = vary->owned->mapped[t];
+        for (size_t at = 0; at < vary->owned->bytes[t]; at += LINE)
+            if (!vary->request->operands[t].output && !vary->request->operands[t].sparse)
+                (void)bytes[at];
+    }
+}
+
 void attn_vary_protect(const struct attn_vary *vary, bool protect)
 {
     for (uint32_t t = 0; t < vary->owned->n; t++)

@@ -49,6 +49,9 @@ struct attn_vary {
 void attn_vary_begin(struct attn_vary *vary, const struct attn_message_request *request,
                      struct attn_owned *owned);
 
+/* Reads all inputs, so that they are in the caches as those of a timed run are. */
+void attn_vary_warm(const struct attn_vary *vary);
+
 /* Changes one element. Part of the time of a run: a few instructions, which a backend that computes
  * nothing has in its time, too. */
 static inline void attn_vary_step(struct attn_vary *vary)
