@@ -73,7 +73,7 @@ static int judge_order(const struct point *points, size_t n, struct attn_footpri
     }
     const double was = x ? attn_footprint_order(x, base, n) : (double)NAN;
     const double is = x ? attn_footprint_order(x, next, n) : (double)NAN;
-    out->orders += isfinite(was);
+    out->orders += isfinite(was) ? 1 : 0;
     if (is > was + ATTN_ORDER_MARGIN) {
         out->steeper++;
         status = add(out, "order", points->pair, points->family + 1, was, is);
