@@ -76,7 +76,7 @@ static int judge_order(const struct point *points, size_t n, struct attn_footpri
     out->orders += isfinite(was) ? 1 : 0;
     if (is > was + ATTN_ORDER_MARGIN) {
         out->steeper++;
-        status = add(out, "order", points->pair, points->family + 1, was, is);
+        status = add(out, "order", points->pair, points->family, was, is);
     }
     free(x);
     return status;

@@ -73,7 +73,7 @@ static bool fit(const struct point *points, size_t n, double *x, double *peaks,
     /* The cases of a line of a file share what stands before the slash. */
     const char *name = last->row->name, *slash = strchr(name, '/');
     snprintf(growth->cases, sizeof growth->cases, "%.*s%s%s", slash ? (int)(slash - name) : 0, name,
-             slash ? ": " : "", last->family + 1);
+             slash ? ": " : "", last->family);
     return isfinite(growth->order) && last->s >= ATTN_GROWTH_LONGEST;
 }
 

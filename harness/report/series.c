@@ -81,9 +81,11 @@ char *attn_series_of_lengths(const char *line)
 {
     static const char *const follow[] = {"sq", "sk", "buckets"};
     const size_t size = strlen(line) + 3;
-    char *family = calloc(size, 1);
-    if (family)
+    char *family = malloc(size);
+    if (family) {
         attn_series_words(line, follow, sizeof follow / sizeof *follow, family, size);
+        memmove(family, family + (family[0] == ' '), strlen(family) + (family[0] != ' '));
+    }
     return family;
 }
 

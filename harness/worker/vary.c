@@ -128,21 +128,26 @@ void attn_vary_end(struct attn_vary *vary)
         attn_vary_renew(vary);
 }
 
+/* An input that the worker may touch as a whole. */
+static bool is_whole_input(const struct attn_vary *vary, uint32_t t)
+{
+    return !vary->request->operands[t].output && !vary->request->operands[t].sparse;
+}
+
 void attn_vary_warm(const struct attn_vary *vary)
 {
     enum { LINE = 64 };
     for (uint32_t t = 0; t < vary->owned->n; t++) {
         const volatile unsigned char *bytes = vary->owned->mapped[t];
-        for (size_t at = 0; at < vary->owned->bytes[t]; at += LINE)
-            if (!vary->request->operands[t].output && !vary->request->operands[t].sparse)
-                (void)bytes[at];
+        for (size_t at = 0; is_whole_input(vary, t) && at < vary->owned->bytes[t]; at += LINE)
+            (void)bytes[at];
     }
 }
 
 void attn_vary_protect(const struct attn_vary *vary, bool protect)
 {
     for (uint32_t t = 0; t < vary->owned->n; t++)
-        if (!vary->request->operands[t].output && !vary->request->operands[t].sparse)
+        if (is_whole_input(vary, t))
             mprotect(vary->owned->mapped[t], vary->owned->bytes[t],
                      protect ? PROT_READ : PROT_READ | PROT_WRITE);
 }

@@ -91,10 +91,12 @@ static void wrong_numbers_do_not_count(void **state)
     char why[256];
     size_t i, n;
     json_t *record;
-    json_array_foreach(run.records, i,
-                       record) if (strcmp(attn_field_text(record, "backend"), "naive") == 0 &&
-                                   json_object_get(record, "status"))
-        json_object_set_new(record, "status", json_string("fail"));
+    json_array_foreach(run.records, i, record)
+    {
+        if (strcmp(attn_field_text(record, "backend"), "naive") == 0 &&
+            json_object_get(record, "status"))
+            json_object_set_new(record, "status", json_string("fail"));
+    }
     assert_int_equal(attn_view_create(run.records, run.machine, &view, why, sizeof why), 0);
     struct attn_growth *all = attn_growth_find(&view, &n);
     assert_null(growth_of(&view, all, n, "", "naive"));
