@@ -6,7 +6,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 double attn_clock_seconds(clockid_t clock)
 {
@@ -31,9 +33,10 @@ enum { READINGS = 8 };
 
 struct attn_reading attn_clocks_read(void)
 {
-    struct rusage usage = {0};
+    struct rusage usage = {0}, all = {0};
     struct attn_reading reading = {0};
     double after = INFINITY;
+    getrusage(RUSAGE_SELF, &all);
     getrusage(RUSAGE_THREAD, &usage);
     for (int n = 0; n < READINGS && after - reading.thread > TOGETHER_S; n++) {
         reading.wall = attn_clock_wall();
@@ -42,7 +45,29 @@ struct attn_reading attn_clocks_read(void)
         after = attn_clock_seconds(CLOCK_THREAD_CPUTIME_ID);
     }
     reading.given = usage.ru_nvcsw;
+    reading.thread_faults = usage.ru_minflt;
+    reading.process_faults = all.ru_minflt;
     return reading;
+}
+
+double attn_clocks_fault(void)
+{
+    enum { TRIES = 4, PAGES = 256 };
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    double least = INFINITY;
+    for (int n = 0; n < TRIES; n++) {
+        volatile char *fresh =
+            mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (fresh == MAP_FAILED)
+            return 0;
+        madvise((void *)fresh, PAGES * page, MADV_NOHUGEPAGE);
+        const double start = attn_clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+        for (size_t p = 0; p < PAGES; p++)
+            fresh[p * page] = 1;
+        munmap((void *)fresh, PAGES * page);
+        least = fmin(least, attn_clock_seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+    }
+    return least / PAGES;
 }
 
 uint64_t attn_clocks_switches(bool process)

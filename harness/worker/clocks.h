@@ -10,6 +10,7 @@
 struct attn_reading {
     double wall, thread, process; /* seconds; the thread is the caller */
     long given;                   /* times that the caller has given the processor back by itself */
+    long thread_faults, process_faults; /* of pages that were not there */
 };
 
 struct attn_reading attn_clocks_read(void);
@@ -18,6 +19,10 @@ struct attn_reading attn_clocks_read(void);
 double attn_clock_seconds(clockid_t clock);
 double attn_clock_wall(void);    /* CLOCK_MONOTONIC */
 double attn_clock_process(void); /* CLOCK_PROCESS_CPUTIME_ID */
+
+/* Seconds that the kernel takes at least to bring a page that was not there and to take it back; 0:
+ * not known. */
+double attn_clocks_fault(void);
 
 /* Times that others took the processor from the caller, or from all threads of the process. */
 uint64_t attn_clocks_switches(bool process);

@@ -19,12 +19,10 @@
  * two busy processes: twice and 44 us. Of 4,800 beside two processes, 1.9 times from 0.3 ms on.) */
 #define FOUND_TIMES   2
 #define FOUND_BYTES_S 4e9
-/* And up to a timed run, or so many of them where the operands fit in no second-level cache. (On an
- * AMD EPYC with AVX-512, ONNX Runtime and NumPy take 3.9 times, 0.6 and 1.2 ms, to decode 1,024
- * keys with 12 heads, whose 6 MB stay in the third-level cache between timed runs. Reading all
- * inputs before made it 3.7 times.) */
-#define READS_TIMES 2
-#define FAR_BYTES   2097152
+/* Page faults are no part of it, up to this share of the time: an allocator that gives memory back
+ * to the kernel does so in some runs and not in others. (transformers, which copies 2 MB of keys
+ * and values into 8, takes 0.5 ms without and 3.7 ms with 2,016 of them, 1.1 to 1.4 us each.) */
+#define FAULTS_MOST 0.8
 static const double found_s[ATTN_FOUND_KINDS] = {1e-4, 4e-4};
 
 /* Runs that take longer need no second one, of which calls of the system are no part. */
@@ -88,36 +86,36 @@ int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
 }
 
 /* A run and its times. */
-static int run_clocked(struct attn_timing *timing, double seconds[ATTN_FOUND_KINDS])
+static int run_clocked(struct attn_timing *timing, struct attn_found *found)
 {
     const struct attn_reading start = attn_clocks_read();
     attn_timing_run(timing);
     const struct attn_reading end = attn_clocks_read();
     timing->finds++;
-    seconds[ATTN_FOUND_CALLER] = end.thread - start.thread;
-    seconds[ATTN_FOUND_ALL] = end.process - start.process;
+    found->seconds[ATTN_FOUND_CALLER] = end.thread - start.thread;
+    found->seconds[ATTN_FOUND_ALL] = end.process - start.process;
+    found->faults[ATTN_FOUND_CALLER] = (double)(end.thread_faults - start.thread_faults);
+    found->faults[ATTN_FOUND_ALL] = (double)(end.process_faults - start.process_faults);
     return timing->result;
 }
 
 static int find(struct attn_timing *timing)
 {
     const double others = attn_load_children();
-    double seconds[ATTN_FOUND_KINDS];
+    struct attn_found found;
     attn_vary_warm(&timing->vary);
     attn_vary_protect(&timing->vary, true);
-    int result = run_clocked(timing, seconds);
+    int result = run_clocked(timing, &found);
     attn_vary_protect(&timing->vary, false);
     /* What a run takes directly after calls of the system depends on who had the processor and its
      * caches meanwhile: up to 0.4 ms more on a busy machine. */
-    seconds[ATTN_FOUND_CALLER] = 0;
+    found.seconds[ATTN_FOUND_CALLER] = 0;
     if (result == ATTN_OK && timing->warm_up < AGAIN_MOST_S && attn_vary_refresh(&timing->vary)) {
         attn_vary_warm(&timing->vary);
-        result = run_clocked(timing, seconds);
+        result = run_clocked(timing, &found);
     }
     const uint32_t set = timing->vary.set;
-    const size_t at = timing->n_found[set]++ % ATTN_FOUND_MOST;
-    for (int kind = 0; kind < ATTN_FOUND_KINDS; kind++)
-        timing->found[set][kind][at] = seconds[kind];
+    timing->found[set][timing->n_found[set]++ % ATTN_FOUND_MOST] = found;
     timing->children += attn_load_children() - others;
     /* The result of the run whose time counts. */
     if (result == ATTN_OK)
@@ -152,7 +150,11 @@ static double usual_found(const struct attn_timing *timing, uint32_t set, int ki
     double sorted[ATTN_FOUND_MOST];
     if (n < 2)
         return 0;
-    memcpy(sorted, timing->found[set][kind], sizeof(sorted));
+    for (size_t i = 0; i < n; i++) {
+        const struct attn_found *run = &timing->found[set][i];
+        const double faults = timing->fault * run->faults[kind];
+        sorted[i] = run->seconds[kind] - fmin(faults, FAULTS_MOST * run->seconds[kind]);
+    }
     qsort(sorted, n, sizeof(*sorted), by_size);
     return sorted[n / 2];
 }
@@ -161,16 +163,14 @@ static double usual_found(const struct attn_timing *timing, uint32_t set, int ki
 static bool updates(const struct attn_timing *timing, const double usual[2], double *fresh,
                     double *timed)
 {
-    const double bytes = operand_bytes(timing->request, true), reading = bytes / FOUND_BYTES_S;
-    const double reads_times = bytes > FAR_BYTES ? READS_TIMES : 1;
+    const double reading = operand_bytes(timing->request, true) / FOUND_BYTES_S;
     for (uint32_t set = 0; set < 2; set++)
         for (int kind = 0; kind < ATTN_FOUND_KINDS; kind++) {
             const double room =
                 found_s[kind] * (kind == ATTN_FOUND_ALL ? timing->plan.setup->threads : 1);
             *fresh = usual_found(timing, set, kind);
             *timed = usual[set];
-            if (*timed > 0 &&
-                *fresh > FOUND_TIMES * *timed + room + fmin(reading, reads_times * *timed))
+            if (*timed > 0 && *fresh > FOUND_TIMES * *timed + room + fmin(reading, *timed))
                 return true;
         }
     /* The same of other processes, in the mean. */
@@ -188,8 +188,11 @@ int attn_timing_leave(struct attn_timing *timing, const double usual[2],
     char broken[128];
     double fresh, timed;
     for (int f = 0;
-         f < FINDS_MORE && timing->result == ATTN_OK && updates(timing, usual, &fresh, &timed); f++)
+         f < FINDS_MORE && timing->result == ATTN_OK && updates(timing, usual, &fresh, &timed);
+         f++) {
+        timing->fault = timing->fault > 0 ? timing->fault : attn_clocks_fault();
         attn_timing_find(timing, false);
+    }
     const int state = attn_slot_leave(broken, sizeof(broken));
     timing->why[sizeof(timing->why) - 1] = 0;
     if (timing->result != ATTN_OK)

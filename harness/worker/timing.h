@@ -14,6 +14,11 @@ enum { ATTN_FOUND_MOST = 64 };
 /* Whose time: of the thread that calls `run`, or of all. */
 enum { ATTN_FOUND_CALLER, ATTN_FOUND_ALL, ATTN_FOUND_KINDS };
 
+struct attn_found {
+    double seconds[ATTN_FOUND_KINDS]; /* of processor time */
+    double faults[ATTN_FOUND_KINDS];  /* pages that were not there */
+};
+
 struct attn_timing {
     const struct attn_message_request *request;
     struct attn_owned owned;
@@ -23,10 +28,11 @@ struct attn_timing {
     bool is_long;   /* a run is a sample of its own */
     int64_t runs;   /* of a backend without a device, since the plan was opened */
     double hidden;  /* the least time that a device's clock has left out of a batch */
-    /* Of each set, seconds of processor time of the last runs that found all inputs exchanged, and
-     * how many did. The other set may be less work: its lengths and masks are others. */
-    double found[2][ATTN_FOUND_KINDS][ATTN_FOUND_MOST];
+    /* Of each set, the last runs that found all inputs exchanged, and how many did. The other set
+     * may be less work: its lengths and masks are others. */
+    struct attn_found found[2][ATTN_FOUND_MOST];
     size_t n_found[2];
+    double fault;  /* seconds of a page fault; 0: not measured */
     int64_t finds; /* such runs, and those directly before them */
     /* Processor time of other processes that were started: in these runs; before the timing. */
     double children, children_before;

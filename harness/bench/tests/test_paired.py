@@ -114,6 +114,12 @@ class Paired(Bench):
         live = records["bench"][0]["live"]
         self.assertLess((live["iterations"] - 1) * live["low_ns"]["value"], 1e6)
 
+    def test_page_faults_are_not_what_a_result_costs(self):
+        # Where inputs are exchanged, 1,024 of them; between timed runs none.
+        records = self.bench(0, "--plugin", plugin("trims"), "-b", "test", "--cache", "hot", "--rounds", "3",
+                             "s=64 d=64")
+        self.assertEqual([record["status"] for record in records["verify"]], ["pass"])
+
     def test_results_of_turns_are_judged(self):
         # Right in its first 600 runs. So small a case runs more often in 16 batches, but not in 16
         # samples of a microsecond.
