@@ -216,13 +216,36 @@ def _name(path):
     return os.path.splitext(os.path.basename(path))[0]
 
 
+def _place(path, error):
+    """Where the user's own text was when something was raised, as " (line 36 of mine.py)"."""
+    import traceback
+    own, place = os.path.dirname(os.path.abspath(__file__)), ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        file = frame.filename
+        if file == path or not (os.path.dirname(file) == own or file.startswith("<") or
+                                file.startswith((sys.prefix, os.path.dirname(os.__file__)))):
+            place = f" (line {frame.lineno} of {os.path.basename(file)})"
+    return place
+
+
+def _advice(error):
+    """What to do about something that was raised, where that is plain."""
+    name = getattr(error, "name", None)
+    if isinstance(error, ModuleNotFoundError) and name:
+        return f" in {sys.prefix}{_hint(name.partition('.')[0])}"
+    if isinstance(error, NameError) and name in getattr(sys, "stdlib_module_names", ()):
+        return f"; the adapter has no 'import {name}'"
+    return ""
+
+
 def _caught(path, error):
     """The answer to something that was raised: one sentence. The traceback goes to the log."""
     import traceback
     traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
     text = (str(error).strip().splitlines() or [""])[0].replace("\0", " ")
     code = OUT_OF_MEMORY if isinstance(error, MemoryError) else FAILED
-    return code, f"{_name(path)}: {type(error).__name__}" + (f": {text}" if text else "")
+    return code, (f"{_name(path)}: {type(error).__name__}" + (f": {text}" if text else "") +
+                  _advice(error) + _place(path, error))
 
 
 def _module(path):

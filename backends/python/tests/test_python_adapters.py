@@ -142,9 +142,17 @@ class Adapters(unittest.TestCase):
     def test_what_is_raised_is_one_sentence(self):
         text = EMPTY % "raises" + "def run(state):\n    raise RuntimeError('first\\nsecond')\n"
         said = self.verdict(text, "s=4 dk=4", 6)
-        self.assertIn("run failed: mine: RuntimeError: first\n", said)
+        self.assertRegex(said, r"run failed: mine: RuntimeError: first \(line \d+ of mine.py\)\n")
         self.assertNotIn("Traceback", said)
         self.assertNotIn("second", said)
+
+    def test_what_is_not_imported_has_advice(self):
+        text = EMPTY % "lacks an import" + "def run(state):\n    return statistics.fmean\n"
+        self.assertRegex(self.verdict(text, "s=4 dk=4", 6), r"NameError: name 'statistics' is not defined; the adapter "
+                         r"has no 'import statistics' \(line \d+ of mine.py\)\n")
+        text = EMPTY % "wants a package" + "def run(state):\n    import no_such_package\n"
+        self.assertRegex(self.verdict(text, "s=4 dk=4", 6), r"no_such_package' in /.*; install it there, or name "
+                         r"another Python by ATTNBENCH_PYTHON \(line \d+ of mine.py\)\n")
 
     def test_memory_that_is_refused_is_oom(self):
         text = EMPTY % "greedy" + "def run(state):\n    raise MemoryError('all of it')\n"
