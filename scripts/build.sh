@@ -129,8 +129,8 @@ install_cmake() {
     pip_install .deps/venv/bin/python3 cmake==3.31.6
 }
 
-# What is made in .deps: a stamp, and the scripts and requirements that make it. One that is newer
-# than the stamp has changed.
+# What is made in .deps: a stamp, and the scripts and requirements that make it. The stamp holds
+# their checksum: the time of a file says only when it was copied or checked out.
 declare -A made=(
     [peers]=".deps/peers/.made scripts/requirements-peers.txt"
     [torch]=".deps/peers/.torch scripts/requirements-torch.txt"
@@ -143,19 +143,20 @@ declare -A made=(
     [pytest]=".deps/venv/.pytest scripts/requirements-pytest.txt"
 )
 
-# has NAME: is it there, and is nothing that makes it newer?
+# sum_of NAME: the checksum of what makes it.
+sum_of() {
+    # shellcheck disable=SC2086 # a list of files
+    cat ${made[$1]#* } | sha256sum
+}
+
+# has NAME: is it there, made by what would make it now?
 has() {
-    local stamp source sources
-    read -r stamp sources <<<"${made[$1]}"
-    [ -e "$stamp" ] || return
-    for source in $sources; do
-        [ ! "$source" -nt "$stamp" ] || return
-    done
+    [ -e "${made[$1]%% *}" ] && [ "$(sum_of "$1")" = "$(<"${made[$1]%% *}")" ]
 }
 
 # now_has NAME: it was made just now.
 now_has() {
-    touch "${made[$1]%% *}"
+    sum_of "$1" >"${made[$1]%% *}"
 }
 
 wants_onednn() {

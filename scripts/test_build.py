@@ -4,6 +4,7 @@ with programs made up for each test. Nothing is installed, configured or built.
 
     test_build.py [unittest options]
 """
+import hashlib
 import os
 import re
 import shutil
@@ -13,8 +14,8 @@ import unittest
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 # What build.sh runs besides package managers, CMake and Python.
-TOOLS = ("bash", "dirname", "env", "grep", "head", "mkdir", "paste", "rm", "sed", "sort", "tail", "touch",
-         "uname")
+TOOLS = ("bash", "cat", "dirname", "env", "grep", "head", "mkdir", "paste", "rm", "sed", "sha256sum", "sort",
+         "tail", "uname")
 PIP = """#!/bin/sh
 [ "$1" != --version ] || { echo Python 3.10.12; exit; }
 echo "ERROR: Could not find a version that satisfies the requirement numpy (from versions: 1, 2)" >&2
@@ -119,25 +120,37 @@ class Build(unittest.TestCase):
         self.assertIn("CMake 0.1 GB", self.one(lines, "into .deps, from PyPI"))
         self.one(lines, "no CMake 3.25 (pip of")
 
+    def stamp(self, name):
+        """As if what NAME stands for had been made just now."""
+        with open(os.path.join(SCRIPTS, "build.sh"), encoding="utf-8") as file:
+            stamp, sources = re.search(rf'\[{name}\]="\.deps/(\S+) ([^"]+)"', file.read()).groups()
+        whole = b""
+        for source in sources.split():
+            with open(os.path.join(self.tree, source), "rb") as file:
+                whole += file.read()
+        self.program(stamp, hashlib.sha256(whole).hexdigest() + "  -\n", ".deps")
+
     def test_what_is_fetched_again_is_announced(self):
-        """Its requirements or scripts are newer than what was made of them."""
+        """Its requirements or scripts are others than what it was made by, whenever they were written."""
         self.program("uname", "#!/bin/sh\necho x86_64\n")
-        things = {"onednn/.made": ("oneDNN", "requirements-onednn.txt"),
-                  "packs/.made": ("sentence encoder", "formulas.py"),
-                  "venv/.scipy": ("SciPy", "requirements-scipy.txt"),
-                  "venv/.full": ("ReFrame", "requirements-full.txt")}
-        then, soon = 2000000000, 2000000001
-        for stamp in [*things, "peers/.made", "onnx-packs/.made", "venv/.pytest"]:
-            self.program(stamp, "", ".deps")
-            os.utime(os.path.join(self.tree, ".deps", stamp), (then, then))
+        things = {"onednn": ("oneDNN", "requirements-onednn.txt"),
+                  "packs": ("sentence encoder", "formulas.py"),
+                  "scipy": ("SciPy", "requirements-scipy.txt"),
+                  "full": ("ReFrame", "requirements-full.txt")}
+        for name in [*things, "peers", "onnx", "pytest"]:
+            self.stamp(name)
         self.assertEqual([line for line in self.said() if "apt-get" not in line], [])
-        for stamp, (what, source) in things.items():
-            os.utime(os.path.join(self.tree, "scripts", source), (soon, soon))
+        for name, (what, source) in things.items():
+            path = os.path.join(self.tree, "scripts", source)
+            os.utime(path, (2000000000, 2000000000))
+            self.assertEqual([line for line in self.said() if "apt-get" not in line], [])
+            with open(path, "a", encoding="utf-8") as file:
+                file.write("# changed\n")
+            os.utime(path, (1, 1))
             lines = self.said()
             self.assertRegex(self.one(lines, "into .deps, from PyPI"), f"PyPI: [^,]*{what}[^,]* GB$")
             self.assertIn(what, self.one(lines, "build: fetching"))
-            self.program(stamp, "", ".deps")
-            os.utime(os.path.join(self.tree, ".deps", stamp), (soon, soon))
+            self.stamp(name)
 
     def test_kernels_of_a_gpu_are_not_for_those_who_want_the_program_alone(self):
         given = os.path.join(self.tree, "given")
