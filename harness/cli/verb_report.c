@@ -119,6 +119,12 @@ enum attn_exit attn_report_of(const struct attn_command *c, const char *run, con
         print_paths(c, out);
     else if (!code && (only || c->json))
         fprintf(stderr, "report: %s/index.html\n", out);
+    if (!code && only && c->rows && !c->json) {
+        const struct attn_screen screen = {
+            .rows = true, .counts = true, .columns = attn_terminal_columns(100), .report = out};
+        if (attn_screen_put(&data, &screen, stdout, why, sizeof why))
+            code = attn_complain(ATTN_EXIT_INTERNAL, why);
+    }
     if (!code && c->against)
         code = write_against(c, &data, &options);
     if (!code && status == 2)

@@ -180,7 +180,7 @@ static int add_harness(const struct attn_view *view, struct attn_verdict *verdic
 static void add_paths(const struct attn_run_data *run, const struct attn_screen *screen,
                       struct attn_verdict *verdict)
 {
-    char text[sizeof run->path + 128];
+    char text[2 * sizeof run->path + 128];
     if (screen->fewer)
         attn_verdict_add(
             verdict, "Note",
@@ -190,7 +190,9 @@ static void add_paths(const struct attn_run_data *run, const struct attn_screen 
     else
         snprintf(text, sizeof text, "'attnbench report %s' makes pages and pictures", run->path);
     if (!screen->rows)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "; --rows lists all %zu timings",
+        snprintf(text + strlen(text), sizeof text - strlen(text), "; %s%s%s lists all %zu timings",
+                 screen->report ? "'attnbench report --rows " : "--rows",
+                 screen->report ? run->path : "", screen->report ? "'" : "",
                  attn_timings_count(run->records));
     attn_verdict_add(verdict, "Report", text);
 }

@@ -178,6 +178,11 @@ class Bench(Case):
         self.assertLess(len(said.splitlines()), 25)
         said = self.expect(0, *bench, "--rows", "-o", self.path("rows")).stdout
         self.assertEqual(len(re.findall(r"(?m)^  naive +[\d.]+ ", said)), 42)
+        # Afterwards, too.
+        self.assertEqual(self.expect(0, "report", self.path("many")).stdout, "")
+        said = self.expect(0, "report", "--rows", self.path("many")).stdout
+        self.assertEqual(len(re.findall(r"(?m)^  naive +[\d.]+ ", said)), 42)
+        self.assertRegex(said, r"(?m)^Report +.*/many/report/index.html$")
 
     def test_a_run_of_verify_alone_has_a_report(self):
         self.expect(0, "verify", "-b", "naive", "-o", self.path("run"), PLAIN)
