@@ -163,6 +163,25 @@ static void say_numerics(const struct attn_session *session, char *line, size_t 
             "says why");
 }
 
+/* Why a session ends in a code, but for ATTN_EXIT_NOTHING. */
+static void say_code(const struct attn_session *session, enum attn_exit code, char *text,
+                     size_t size)
+{
+    if (code == ATTN_EXIT_NUMERICS) {
+        say_numerics(session, text, size);
+    } else if (code == ATTN_EXIT_INCOMPLETE) {
+        say_counts(session,
+                   1u << ATTN_CRASH | 1u << ATTN_TIMEOUT | 1u << ATTN_OOM | 1u << ATTN_ERROR, text,
+                   size);
+        add(text, size, "; 'rerun' above repeats what went wrong%s%s",
+            *session->log ? ", and what was printed meanwhile is in " : "", session->log);
+    } else if (code == ATTN_EXIT_INCONCLUSIVE) {
+        say_counts(session, 1u << ATTN_APPROX, text, size);
+        add(text, size,
+            ": measured, not judged, which --strict accepts only from verify --baseline");
+    }
+}
+
 enum attn_exit attn_conclude(const struct attn_session *session, char *line, size_t size)
 {
     int skips;
@@ -171,24 +190,20 @@ enum attn_exit attn_conclude(const struct attn_session *session, char *line, siz
     const bool part = session->shard.count > 1;
     const struct attn_contestant *c = part ? NULL : unchecked(session, &skips, &reason);
     enum attn_exit code = session->code;
-    char text[1024] = "";
+    char text[1024] = "", beside[sizeof text] = "";
     line[0] = '\0';
     if (c && !attn_interrupted)
         code = attn_exit_stronger(code, ATTN_EXIT_NOTHING);
     if (code == ATTN_EXIT_NOTHING && c) {
         say_unchecked(c, skips, reason, text, sizeof text);
-    } else if (code == ATTN_EXIT_NUMERICS) {
-        say_numerics(session, text, sizeof text);
-    } else if (code == ATTN_EXIT_INCOMPLETE) {
-        say_counts(session,
-                   1u << ATTN_CRASH | 1u << ATTN_TIMEOUT | 1u << ATTN_OOM | 1u << ATTN_ERROR, text,
-                   sizeof text);
-        add(text, sizeof text, "; 'rerun' above repeats what went wrong%s%s",
-            *session->log ? ", and what was printed meanwhile is in " : "", session->log);
-    } else if (code == ATTN_EXIT_INCONCLUSIVE) {
-        say_counts(session, 1u << ATTN_APPROX, text, sizeof text);
-        add(text, sizeof text,
-            ": measured, not judged, which --strict accepts only from verify --baseline");
+        /* Refusals alone are what has just been said. */
+        if (session->code != ATTN_EXIT_NUMERICS ||
+            session->counts[ATTN_FAIL] + session->counts[ATTN_SUSPECT] > 0)
+            say_code(session, session->code, beside, sizeof beside);
+        if (*beside)
+            add(text, sizeof text, ". Without it exit %d: %s", session->code, beside);
+    } else {
+        say_code(session, code, text, sizeof text);
     }
     if (code)
         snprintf(line, size, "exit %d: %s", code, text);

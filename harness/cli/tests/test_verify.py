@@ -298,6 +298,9 @@ class Verify(Case):
             self.assertRegex(done.stderr, r"exit 7: test was checked on nothing: all its cases were "
                              r"skipped \(only plain f32 attention\); name a case that it supports\n$")
         self.expect(7, "verify", "--plugin", broken("good"), PLAIN + " dtype=f64")
+        # What else is wrong is said, too.
+        done = self.expect(7, "verify", "-b", "null", "--plugin", broken("crash"), "-b", "test", PLAIN)
+        self.assertRegex(done.stderr, r"exit 7: null was checked on nothing.*\. Without it exit 6: 1 crash; ")
         # Of a plugin with several backends one is enough (others of this one refuse f32).
         plugins = os.path.dirname(json.loads(self.expect(0, "list", "--json").stdout)[0]["plugin"])
         self.expect(0, "verify", "--plugin", "x=" + os.path.join(plugins, "simd.so"), "--checks",
