@@ -2,6 +2,7 @@
 /* progress.c - the bar on stderr. */
 #include "run/progress.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,10 +73,18 @@ static const char *left_text(double seconds, char *text, size_t size)
     return text;
 }
 
-/* Draws the bar. */
-static void draw(const struct attn_progress *p, const char *text)
+/* Draws the bar: the share of cases that are done, or of the budget. left_s: what these are
+ * expected to take that were begun since; below 0: not known. */
+static void draw(struct attn_progress *p, double done, double left_s, const char *text)
 {
-    const int full = p->total ? (int)(BAR * p->at / p->total) : 0;
+    const double spent = attn_now() - p->began, part = spent - p->spent;
+    if (left_s >= 0 && part > 0)
+        done += (double)(p->at + 1 - p->finished) * part / (part + left_s);
+    double share = p->total ? done / (double)p->total : 0;
+    if (p->budget_s > 0)
+        share = fmax(share, spent / p->budget_s);
+    p->share = fmin(fmax(p->share, share), 1);
+    const int full = (int)(BAR * p->share);
     char bar[BAR + 1];
     for (int i = 0; i < BAR; i++)
         bar[i] = i < full ? '#' : '.';
@@ -108,7 +117,7 @@ void attn_progress_step(struct attn_progress *p, size_t at, size_t finished,
     left_text(seconds, left, sizeof left);
     if (p->terminal) {
         snprintf(text, sizeof text, "%zu/%zu%s: %s", at, p->total, left, name);
-        draw(p, text);
+        draw(p, (double)finished, -1, text);
     } else {
         fprintf(stderr, "[%zu/%zu] %s%s\n", at + 1, p->total, name, left);
         p->said = attn_now();
@@ -126,7 +135,7 @@ void attn_progress_round(struct attn_progress *p, int round, int rounds, double 
     if (p->terminal) {
         snprintf(text, sizeof text, "%zu/%zu: round %d%s%s: %s, %s", p->at + 1, p->total, round + 1,
                  of, left, name, attn_case_label(c, label, sizeof label));
-        draw(p, text);
+        draw(p, (double)p->finished, left_s, text);
     } else if (p->round != round || attn_now() - p->said >= ATTN_PROGRESS_SILENCE_S) {
         snprintf(text, sizeof text, ": %s", attn_case_label(c, label, sizeof label));
         fprintf(stderr, "[%zu/%zu] %s, round %d%s%s%s\n", p->at + 1, p->total,
@@ -145,7 +154,7 @@ void attn_progress_drawing(struct attn_progress *p, size_t taken, size_t drawn)
     if (!p->terminal || drawn % EVERY > 0)
         return;
     snprintf(text, sizeof text, "%zu/%zu: %zu random cases drawn", taken, p->total, drawn);
-    draw(p, text);
+    draw(p, (double)taken, -1, text);
 }
 
 void attn_progress_debug(const char *backend, long pid)

@@ -16,6 +16,7 @@ struct attn_progress {
     double began, budget_s;
     double spent; /* seconds since the beginning, when `finished` last changed */
     size_t at;    /* of the last step */
+    double share; /* that the bar shows; it never goes back */
     int round;    /* the last that a log has a line of; -1: none */
     double said;  /* when a log got its last line */
     bool terminal, colour;

@@ -47,9 +47,36 @@ static void a_log_has_a_line_a_round_and_no_long_silence(void **state)
     assert_string_equal(line_of(&p, 6), "[1/4] timing, round 7, 2m05s left\n");
 }
 
+static size_t filled(struct attn_progress *p, int round)
+{
+    const char *bar = strchr(line_of(p, round), 'K'); /* "\r\033[K[###..." */
+    assert_non_null(bar);
+    return strspn(bar + 2, "#");
+}
+
+/* Four cases are begun and none is done: half of their time is spent. */
+static void the_bar_moves_while_cases_are_timed(void **state)
+{
+    (void)state;
+    struct attn_progress p;
+    attn_progress_begin(&p, 8, 0);
+    p.terminal = true;
+    p.colour = false;
+    p.at = 3;
+    p.began -= 125;
+    assert_int_equal(filled(&p, 0), 24 / 4);
+    p.began -= 250; /* three quarters */
+    assert_int_equal(filled(&p, 1), 24 * 3 / 8);
+    p.began += 250; /* it never goes back */
+    assert_int_equal(filled(&p, 2), 24 * 3 / 8);
+    p.budget_s = 250; /* 125 of them spent */
+    assert_int_equal(filled(&p, 3), 24 / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_log_has_a_line_a_round_and_no_long_silence)};
+        cmocka_unit_test(a_log_has_a_line_a_round_and_no_long_silence),
+        cmocka_unit_test(the_bar_moves_while_cases_are_timed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
