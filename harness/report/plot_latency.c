@@ -7,7 +7,6 @@
 #include "report/marks.h"
 #include "report/summary.h"
 #include "report/text.h"
-#include "results/statistics.h"
 
 /* What the picture needs beyond its data file. */
 struct times {
@@ -40,12 +39,7 @@ static void put_times(FILE *out, const struct attn_series *series, size_t slot, 
         if (p == 0)
             times->first = fmin(times->first, row->median);
     }
-    double slope = attn_loglog_slope(x, y, n);
-    char *name = times->names[slot];
-    if (isfinite(slope))
-        snprintf(name, sizeof times->names[slot], "%s (slope %.2f)", label, slope);
-    else
-        snprintf(name, sizeof times->names[slot], "%s", label);
+    attn_series_legend(label, x, y, n, times->names[slot], sizeof times->names[slot]);
     times->drawn += n;
 }
 

@@ -6,7 +6,6 @@
 
 #include "report/marks.h"
 #include "report/text.h"
-#include "results/statistics.h"
 
 /* What the memory picture needs beyond its data file. */
 struct peaks {
@@ -38,12 +37,7 @@ static void put_peaks(FILE *out, const struct attn_series *series, size_t slot, 
         if (p == 0)
             peaks->first = fmin(peaks->first, row->peak);
     }
-    double slope = attn_loglog_slope(x, y, n);
-    char *name = peaks->names[slot];
-    if (isfinite(slope))
-        snprintf(name, sizeof peaks->names[slot], "%s (slope %.2f)", label, slope);
-    else
-        snprintf(name, sizeof peaks->names[slot], "%s", label);
+    attn_series_legend(label, x, y, n, peaks->names[slot], sizeof peaks->names[slot]);
     peaks->drawn += n;
     peaks->zeros = peaks->zeros || zeros;
 }

@@ -320,3 +320,13 @@ size_t attn_series_place(size_t *backends, size_t *count, size_t backend)
         backends[(*count)++] = backend;
     return at;
 }
+
+void attn_series_legend(const char *label, const double *x, const double *y, size_t n, char *name,
+                        size_t size)
+{
+    const double slope = n < ATTN_SERIES_LEAST ? (double)NAN : attn_loglog_slope(x, y, n);
+    if (isfinite(slope))
+        snprintf(name, size, "%s (slope %.2f)", label, slope);
+    else
+        snprintf(name, size, "%s", label);
+}

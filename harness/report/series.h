@@ -47,6 +47,11 @@ struct attn_series {
 int attn_series_find(const struct attn_view *view, struct attn_series_kind kind,
                      struct attn_series *series);
 
+/* A backend's name in a legend: "naive (slope 2.01)", the slope of log y over log x where there are
+ * ATTN_SERIES_LEAST points or more. */
+void attn_series_legend(const char *label, const double *x, const double *y, size_t n, char *name,
+                        size_t size);
+
 /* The words of a case line that are in none of `count` words, each after a blank, into `out`;
  * returns their number. A word ends at '='. */
 size_t attn_series_words(const char *line, const char *const *words, size_t count, char *out,

@@ -117,6 +117,13 @@ static void latency(void **state)
     text = folder_text("plots/latency_S_full.def.gp");
     assert_non_null(strstr(text, "naive (slope 2.0"));
     free(text);
+    /* Of two points none. */
+    const double x[] = {1, 2, 4}, y[] = {1, 4, 16};
+    char name[64];
+    attn_series_legend("naive", x, y, 2, name, sizeof name);
+    assert_string_equal(name, "naive");
+    attn_series_legend("naive", x, y, 3, name, sizeof name);
+    assert_string_equal(name, "naive (slope 2.00)");
     attn_run_release(&run);
 }
 
