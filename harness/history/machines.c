@@ -33,7 +33,7 @@ char *attn_machine_identity(const json_t *machine)
 {
     static const char *const states[] = {"ceilings",  "throttled",    "date",      "harness_ns",
                                          "kernel",    "memory_bytes", "isolation", "shard",
-                                         "selection", "confinement"};
+                                         "selection", "confinement",  "load"};
     json_t *identity = json_copy((json_t *)machine);
     const char *build = attn_field_text(machine, "attnbench.build");
     for (size_t s = 0; s < sizeof states / sizeof states[0]; s++)

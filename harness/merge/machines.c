@@ -106,8 +106,8 @@ static enum rule rule_of(const char *key, enum rule rule)
     static const struct {
         const char *key;
         enum rule rule;
-    } rules[] = {{"affinity", UNITED}, {"backends", NAMED}, {"rungs", NAMED},   {"reads", NAMED},
-                 {"gemm", NAMED},      {"ceilings", MOST},  {"throttled", MOST}};
+    } rules[] = {{"affinity", UNITED}, {"backends", NAMED}, {"rungs", NAMED},    {"reads", NAMED},
+                 {"gemm", NAMED},      {"ceilings", MOST},  {"throttled", MOST}, {"load", MOST}};
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++)
         if (!strcmp(key, rules[r].key))
             return rules[r].rule;

@@ -120,6 +120,12 @@ bool attn_family_has(const struct attn_family *family, const struct attn_grid_li
            memcmp(line->group, family->name, family->length) == 0;
 }
 
+bool attn_family_no_one(const struct attn_family *family, size_t columns)
+{
+    return family->second < columns && family->ratio.ratio < 1 &&
+           !(isfinite(family->ratio.hi) && family->ties[family->second]);
+}
+
 void attn_family_label(const struct attn_family *family, char *label, size_t size)
 {
     const bool sweep = family->length && family->name[family->length - 1] == '/';

@@ -54,6 +54,10 @@ bool attn_row_ties(const struct attn_view_row *row, const struct attn_view_row *
 int attn_ranking_create(const struct attn_grid *grid, struct attn_ranking *ranking);
 void attn_ranking_free(struct attn_ranking *ranking);
 
+/* Whether a family has no fastest backend: the one that is first in most cases is behind the second
+ * in the mean, and they can be told apart. columns: of the grid. */
+bool attn_family_no_one(const struct attn_family *family, size_t columns);
+
 /* "sweep_heads", "mask (single cases)" or "unnamed cases". */
 void attn_family_label(const struct attn_family *family, char *label, size_t size);
 

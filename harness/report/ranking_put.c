@@ -14,8 +14,9 @@ static const char explained[] =
     "Hot cache, exact backends that were timed and not wrong. First: the fastest of a case, by "
     "timings in turns where there are some. Clear: the 95 % interval of every other backend's time "
     "over the first's lies above 1. Fastest: first "
-    "in most cases of a family. Times as fast: time of the next over time of the fastest, "
-    "geometric mean over the cases in which both were timed, with its 95 % interval. Families with "
+    "in most cases of a family; no one, if that one is behind the next in the mean. Times as fast: "
+    "time of the next over its time, geometric mean over the cases in which both were timed, with "
+    "its 95 % interval. Families with "
     "most work come first; small cases show the cost of a call more than speed.";
 
 static const char *label_of(const struct attn_report_parts *parts, size_t column)
@@ -68,6 +69,17 @@ static void put_sentence(FILE *out, const struct attn_report_parts *parts,
     fputc('.', out);
 }
 
+/* The fastest of a family, as far as there is one. */
+static const char *fastest_of(const struct attn_report_parts *parts,
+                              const struct attn_family *family, char *text, size_t size)
+{
+    const char *first = label_of(parts, family->first);
+    if (!attn_family_no_one(family, parts->ranking->grid->n_columns))
+        return first;
+    snprintf(text, size, "no one; %s in most", first);
+    return text;
+}
+
 static void put_html_family(FILE *out, const struct attn_report_parts *parts,
                             const struct attn_family *family)
 {
@@ -75,7 +87,8 @@ static void put_html_family(FILE *out, const struct attn_report_parts *parts,
     attn_family_label(family, name, sizeof name);
     fputs("<tr>", out);
     attn_html_put_cell(out, "case", name);
-    attn_html_put_cell(out, "b win", label_of(parts, family->first));
+    const char *fastest = fastest_of(parts, family, text, sizeof text);
+    attn_html_put_cell(out, fastest == text ? "b unsure" : "b win", fastest);
     snprintf(text, sizeof text, "%zu of %zu", family->wins[family->first], family->cases);
     attn_html_put_figure(out, "", (double)family->wins[family->first] / (double)family->cases,
                          text);
@@ -157,7 +170,7 @@ static void put_cell(FILE *out, const char *text)
 void attn_markdown_put_ranking(FILE *out, const struct attn_report_parts *parts)
 {
     const struct attn_ranking *ranking = parts->ranking;
-    char name[112], figure[ATTN_FIGURE_MAX], ends[2 * ATTN_FIGURE_MAX + 4];
+    char name[112], text[128], figure[ATTN_FIGURE_MAX], ends[2 * ATTN_FIGURE_MAX + 4];
     if (!ranking->n_families)
         return;
     fputs("\n## Fastest\n\n", out);
@@ -171,7 +184,7 @@ void attn_markdown_put_ranking(FILE *out, const struct attn_report_parts *parts)
         attn_family_label(family, name, sizeof name);
         fputs("| ", out);
         attn_put_markdown(out, name);
-        put_cell(out, label_of(parts, family->first));
+        put_cell(out, fastest_of(parts, family, text, sizeof text));
         fprintf(out, " | %zu of %zu", family->wins[family->first], family->cases);
         put_cell(out, label_of(parts, family->second));
         fprintf(out, " | %s", attn_figure(family->ratio.ratio, figure));

@@ -93,7 +93,7 @@ static void say_group(struct attn_verdict_line *line, const struct attn_view *vi
     const char *second = view->backends[columns[family->second]].label;
     const bool known = isfinite(ratio.hi);
     const bool may_be_one = known && family->ties[family->second];
-    const bool fastest = !may_be_one && !(ratio.ratio < 1);
+    const bool fastest = !may_be_one && !attn_family_no_one(family, none);
     if (may_be_one) {
         const bool tie = ratio.hi <= TIE_WIDEST && ratio.lo >= 1 / TIE_WIDEST;
         say(line, tie ? "a tie of " : "not told apart: ");
@@ -173,8 +173,8 @@ static void add_groups(const struct attn_view *view, const struct attn_ranking *
 /* Of rounds in which half was disturbed nobody says that the machine was quiet. */
 #define DISTURBED_MOST 0.5
 
-static void add_noise(const struct attn_view *view, const struct attn_ranking *ranking,
-                      struct attn_verdict *verdict)
+static void add_noise(const struct attn_run_data *run, const struct attn_view *view,
+                      const struct attn_ranking *ranking, struct attn_verdict *verdict)
 {
     static const char *const names[] = {"quiet", "shared", "contended"};
     const struct attn_paired_widths widths = attn_paired_widths_of(ranking->grid);
@@ -197,7 +197,10 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
         return;
     struct attn_verdict_line *line = add(verdict, "Noise");
     if (all == 0) {
+        load = attn_field_number(run->machine, "load");
         say(line, "not known: no backends took turns");
+        if (isfinite(load))
+            say(line, "; load at the end %.1f", load);
         line->warns = few > 0;
         if (line->warns)
             say(line,
@@ -211,7 +214,7 @@ static void add_noise(const struct attn_view *view, const struct attn_ranking *r
         middle++;
     if (middle == 0 && widths.ratios > 0 && widths.disturbed >= DISTURBED_MOST)
         middle = 1;
-    say(line, "%s: of %zu timings in turns", names[middle], all);
+    say(line, "%s: of %zu timing%s in turns", names[middle], all, all == 1 ? "" : "s");
     const char *separator = "";
     for (size_t k = 0; k < 3; k++)
         if (counts[k] > 0) {
@@ -263,11 +266,13 @@ static size_t add_troubles(const struct attn_view *view, bool mistrusted,
         if (!row->first || !attn_row_is_trouble(row) ||
             (row->status == ATTN_MISTRUSTED) != mistrusted || ++n > FAILURES)
             continue;
+        const char *status = attn_status_name(row->status);
+        const bool said = mistrusted || row->status == ATTN_FAIL; /* by the label */
         say(add(verdict, n > 1        ? ""
                          : mistrusted ? "Mistrusted"
                                       : "Failed"),
-            "%s: %s on %s: %s", attn_status_name(row->status), view->backends[row->backend].label,
-            *row->name ? row->name : row->line, row->reason);
+            "%s%s%s on %s: %s", said ? "" : status, said ? "" : ": ",
+            view->backends[row->backend].label, *row->name ? row->name : row->line, row->reason);
     }
     if (n > FAILURES)
         say(add(verdict, ""), "and %zu more", n - FAILURES);
@@ -338,6 +343,24 @@ static int add_untimed(const struct attn_view *view, struct attn_verdict *verdic
     return 0;
 }
 
+/* Results whose peak memory is not known, and why the first is not. */
+static void add_peakless(const struct attn_view *view, struct attn_verdict *verdict)
+{
+    size_t n = 0, timed = 0;
+    const char *reason = "";
+    for (size_t r = 0; r < view->n_rows; r++) {
+        const struct attn_view_row *row = &view->rows[r];
+        if (!row->first || !attn_row_timed(row) || !view->backends[row->backend].counted)
+            continue;
+        const char *why = attn_field_text(row->bench, "peak_reason");
+        timed++;
+        if (*why && n++ == 0)
+            reason = why;
+    }
+    if (n > 0)
+        say(add(verdict, "No peaks"), "of memory, for %zu of %zu results: %s", n, timed, reason);
+}
+
 /* Timings that Ctrl-C cut off. */
 static void add_cut(const struct attn_view *view, struct attn_verdict *verdict)
 {
@@ -375,11 +398,12 @@ int attn_verdict_make(const struct attn_run_data *run, const struct attn_view *v
 {
     *verdict = (struct attn_verdict){.n = 0};
     add_groups(view, ranking, verdict);
-    add_noise(view, ranking, verdict);
+    add_noise(run, view, ranking, verdict);
     add_turnless(ranking, verdict);
     add_verdicts(view, verdict);
     if (add_untimed(view, verdict) != 0)
         return -1;
+    add_peakless(view, verdict);
     add_cut(view, verdict);
     add_absent(run, verdict);
     return 0;

@@ -96,6 +96,12 @@ static json_t *throttled_json(void)
     return now < 0 ? json_null() : json_integer(now - before);
 }
 
+static json_t *load_json(void)
+{
+    double load;
+    return getloadavg(&load, 1) == 1 ? json_real(load) : json_null();
+}
+
 static json_t *affinity_json(void)
 {
     cpu_set_t set;
@@ -198,7 +204,7 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
     return json_pack(
         "{s:{s:s, s:s, s:s, s:s, s:s}, s:s, s:o, s:I, s:s, s:s, s:i, s:o, s:s, s:s,"
         " s:{s:i, s:i, s:f, s:s, s:f}, s:o, s:o, s:o, s:s, s:s, s:s, s:i, s:o, s:o, s:{s:I, s:s},"
-        " s:s}",
+        " s:s, s:o}",
         "attnbench", "version", ATTNBENCH_VERSION, "commit", ATTNBENCH_COMMIT, "commit_date",
         ATTNBENCH_COMMIT_DATE, "build", ATTNBENCH_BUILD, "built", built, "date", date, "cpu",
         cpu_json(), "memory_bytes", (json_int_t)memory_bytes(), "kernel", kernel.release,
@@ -211,7 +217,7 @@ json_t *attn_machine_json(const struct attn_session *session, const struct attn_
         "compiler_flags", ATTNBENCH_FLAGS, "libc", gnu_get_libc_version(), "page_bytes",
         (int)sysconf(_SC_PAGESIZE), "throttled", throttled_json(), "shard",
         shard_json(&session->shard), "selection", "cases", (json_int_t)session->selection.cases,
-        "sha256", session->selection.sha256, "confinement", confinement);
+        "sha256", session->selection.sha256, "confinement", confinement, "load", load_json());
 }
 
 int attn_machine_write(const struct attn_session *session, const struct attn_roof *roof,

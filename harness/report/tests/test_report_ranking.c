@@ -348,6 +348,16 @@ static void the_pages(void **state)
     assert_non_null(strstr(text, "| seqlen (single cases) | onednn | 8 of 16 | a&lt;b\\|c | "));
     assert_null(strstr(text, "a<b"));
     free(text);
+    /* First in most cases, and behind in the mean. */
+    ranking.families[0].ratio = (struct attn_ratio){.ratio = 0.5, .lo = 0.4, .hi = 0.6};
+    memset(ranking.families[0].ties, 0, grid.n_columns * sizeof *ranking.families[0].ties);
+    out = open_memstream(&text, &length);
+    attn_html_put_ranking(out, &parts);
+    attn_markdown_put_ranking(out, &parts);
+    fclose(out);
+    assert_non_null(strstr(text, "<td class=\"b unsure\">no one; "));
+    assert_non_null(strstr(text, " | no one; "));
+    free(text);
     /* One backend has nothing to be ranked with. */
     for (size_t i = json_array_size(run.records); i-- > 0;)
         if (strcmp(attn_field_text(json_array_get(run.records, i), "backend"), "blas") != 0)

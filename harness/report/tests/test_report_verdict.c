@@ -64,6 +64,22 @@ static void the_lines(void **state)
     put(run.records, "untimed", "0123456789abcdef", "pass", "the time is used up (60 s)");
     put(run.records, "verify", "1123456789abcdef", "skip", "budget: the time is used up (60 s)");
     put(run.records, "verify", "2123456789abcdef", "mistrusted", "proves too little");
+    put(run.records, "verify", "3123456789abcdef", "suspect", "too fast");
+    /* The first three are shown. */
+    json_array_insert(run.records, 0,
+                      json_array_get(run.records, json_array_size(run.records) - 1));
+    json_array_remove(run.records, json_array_size(run.records) - 1);
+    size_t i, peakless = 0;
+    json_t *record;
+    json_array_foreach(run.records, i,
+                       record) if (json_object_get(record, "samples_ns") && peakless == 0 &&
+                                   strcmp(attn_field_text(record, "backend"), "avx2") == 0)
+    {
+        json_object_set_new(record, "peak_bytes", json_null());
+        json_object_set_new(record, "peak_reason", json_string("no time is left"));
+        peakless++;
+    }
+    json_object_set_new(run.machine, "load", json_real(7));
     run.matrix = synthetic_matrix();
     char *text = screen_of(&run, (struct attn_screen){.columns = 90});
     assert_memory_equal(text, "Fastest exact backend", 21);
@@ -72,10 +88,16 @@ static void the_lines(void **state)
                                              "dim (single cases)"};
         line_of(text, groups[g]);
     }
-    assert_non_null(strstr(line_of(text, "Noise"), "not known: no backends took turns"));
+    assert_non_null(
+        strstr(line_of(text, "Noise"), "not known: no backends took turns; load at the end 7.0"));
+    assert_non_null(strstr(line_of(text, "No peaks"), "of memory, for 1 of "));
+    assert_non_null(strstr(line_of(text, "No peaks"), " results: no time is left\n"));
     assert_non_null(strstr(line_of(text, "Verified"), " pass, "));
     /* The first of several, with its reason. */
     assert_non_null(strstr(line_of(text, "Failed"), " on "));
+    assert_null(strstr(text, "fail: "));
+    assert_non_null(strstr(text, " suspect: naive on late_case: too fast"));
+    assert_null(strstr(text, "mistrusted: "));
     assert_non_null(strstr(line_of(text, "Mistrusted"), "proves too little"));
     assert_non_null(strstr(line_of(text, "Not timed"), "naive "));
     assert_non_null(strstr(text, "naive 2: the time is used up (60 s)"));
