@@ -15,10 +15,13 @@
 /* More timings than these are not listed unless --rows asks for them. */
 enum { ROWS_MOST = 40 };
 
-/* Every verdict that prevented a timing, and nobody expected. */
+/* Of more troubles than these the file of results has the rest. */
+enum { TROUBLES_MOST = 5 };
+
+/* The verdicts that prevented a timing, and nobody expected. */
 static void print_troubles(const struct attn_session *session)
 {
-    size_t i;
+    size_t i, n = 0;
     json_t *r;
     json_array_foreach(session->records, i, r)
     {
@@ -26,11 +29,16 @@ static void print_troubles(const struct attn_session *session)
         if (strcmp(attn_field_text(r, "type"), "verify") != 0 || strcmp(status, "pass") == 0 ||
             json_is_true(json_object_get(r, "expected")))
             continue;
+        if (++n > TROUBLES_MOST)
+            continue;
         printf("%s: %s on %s: %s\n    rerun: %s\n", status, attn_field_text(r, "backend"),
                *attn_field_text(r, "name") ? attn_field_text(r, "name")
                                            : attn_field_text(r, "case"),
                attn_field_text(r, "reason"), attn_field_text(r, "repro"));
     }
+    if (n > TROUBLES_MOST)
+        printf("and %zu more, each with 'reason' and 'repro' in results.ndjson\n",
+               n - TROUBLES_MOST);
 }
 
 /* What a run says, on stdout. `report`: where its pages are, or NULL. */
@@ -102,7 +110,8 @@ static enum attn_exit conclude(struct attn_command *c, const struct attn_paths *
         code = attn_exit_stronger(code, attn_report_of(c, c->out, report, paths));
     if (c->json)
         attn_print_records(session->records);
-    else if (!attn_session_empty(session))
+    else if (!attn_session_empty(session) &&
+             !(attn_interrupted && json_array_size(session->records) == 0))
         code = attn_exit_stronger(code, print_screen(c, session, reports ? report : NULL));
     if (attn_interrupted)
         say_interrupted(session, code);

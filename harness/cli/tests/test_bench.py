@@ -184,6 +184,12 @@ class Bench(Case):
         self.assertEqual(len(re.findall(r"(?m)^  naive +[\d.]+ ", said)), 42)
         self.assertRegex(said, r"(?m)^Report +.*/many/report/index.html$")
 
+    def test_of_many_failures_some_are_listed(self):
+        said = self.expect(3, "bench", "--plugin", broken("unwritten"), *QUICK, "-o", self.path("run"),
+                           *(f"s={n} d=8" for n in range(5, 12))).stdout
+        self.assertEqual(said.count("    rerun: "), 5)
+        self.assertIn("\nand 2 more, each with 'reason' and 'repro' in results.ndjson\n", said)
+
     def test_a_run_of_verify_alone_has_a_report(self):
         self.expect(0, "verify", "-b", "naive", "-o", self.path("run"), PLAIN)
         self.expect(0, "report", self.path("run"))
