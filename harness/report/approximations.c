@@ -141,6 +141,13 @@ static struct attn_approximation_family family_of(const struct attn_approximatio
     return f;
 }
 
+static int by_length(const void *a, const void *b)
+{
+    const struct attn_approximation_family *x = a, *y = b;
+    const double s = x->cases[x->count - 1].s, t = y->cases[y->count - 1].s;
+    return s != t ? (s < t) - (s > t) : (x->cases > y->cases) - (x->cases < y->cases);
+}
+
 static const json_t *error_of(const struct attn_view_row *row)
 {
     const json_t *error = json_object_get(row->verify, "approximation");
@@ -185,6 +192,7 @@ int attn_approximations_create(const struct attn_view *view, struct attn_approxi
             end++;
         out->families[out->n_families++] = family_of(&out->cases[first], end - first);
     }
+    qsort(out->families, out->n_families, sizeof *out->families, by_length);
     return 0;
 }
 

@@ -30,7 +30,7 @@ struct attn_approximation_family {
 struct attn_approximations {
     struct attn_approximation *cases; /* by input, variant and s */
     size_t n_cases;
-    struct attn_approximation_family *families;
+    struct attn_approximation_family *families; /* that with the longest case first */
     size_t n_families;
 };
 

@@ -10,7 +10,8 @@
 #include "report/writers.h"
 
 static const char title[] = "Approximations";
-/* With more variants their table is folded, and left out on paper. */
+/* So many variants, those with the longest sequences, are open; more are folded, and left out on
+ * paper. */
 enum { UNFOLDED = 20 };
 static const char explained[] =
     "Verdicts hold each of these against its own formula. This table says how far that formula is "
@@ -96,19 +97,22 @@ int attn_html_put_approximations(FILE *out, const struct attn_view *view)
     struct attn_approximations all;
     if (attn_approximations_create(view, &all) != 0)
         return -1;
-    if (all.n_cases) {
+    if (all.n_cases)
         fprintf(out, "<h2>%s</h2>\n<p class=\"soft\">%s</p>\n", title, explained);
-        fprintf(out, "<details%s><summary>By variant: %zu</summary>\n",
-                all.n_families > UNFOLDED ? "" : " open", all.n_families);
+    for (size_t first = 0, end; first < all.n_families; first = end) {
+        end = first == 0 && all.n_families > UNFOLDED ? UNFOLDED : all.n_families;
+        fprintf(out, "<details%s><summary>By variant: %zu%s</summary>\n", first ? "" : " open",
+                end - first, first ? " more, shorter" : "");
         attn_html_put_heads(out, family_heads, 2);
-    }
-    for (size_t f = 0; f < all.n_families; f++) {
-        const struct attn_table_line line = family_line(&all.families[f]);
-        attn_html_put_line(out, &line);
+        for (size_t f = first; f < end; f++) {
+            const struct attn_table_line line = family_line(&all.families[f]);
+            attn_html_put_line(out, &line);
+        }
+        attn_html_end_table(out);
+        fputs("</details>\n", out);
     }
     if (all.n_cases) {
-        attn_html_end_table(out);
-        fprintf(out, "</details>\n<details><summary>By case: %zu</summary>\n", all.n_cases);
+        fprintf(out, "<details><summary>By case: %zu</summary>\n", all.n_cases);
         attn_html_put_heads(out, case_heads, 2);
     }
     for (size_t i = 0; i < all.n_cases; i++) {

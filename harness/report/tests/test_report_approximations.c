@@ -181,6 +181,30 @@ static void both_documents_have_a_line_a_variant_and_a_line_a_case(void **state)
     free(text);
 }
 
+/* Those with the longest sequences are first, and open on the page. */
+static void of_many_variants_the_shorter_are_folded(void **state)
+{
+    char *text = NULL, words[24];
+    size_t length = 0;
+    (void)state;
+    for (int landmarks = 10; landmarks < 32; landmarks++) {
+        snprintf(words, sizeof words, "landmarks=%d", landmarks);
+        add_case(landmarks == 30 ? 8192 : landmarks == 31 ? 4096 : 512, words, "", 0.999);
+    }
+    look_again();
+    assert_int_equal(all.n_families, 22);
+    assert_string_equal(all.families[0].cases->variant, "linformer landmarks=30");
+    assert_string_equal(all.families[1].cases->variant, "linformer landmarks=31");
+    assert_string_equal(all.families[2].cases->variant, "linformer landmarks=10");
+    FILE *out = open_memstream(&text, &length);
+    assert_int_equal(attn_html_put_approximations(out, &view), 0);
+    fclose(out);
+    assert_non_null(strstr(text, "<details open><summary>By variant: 20</summary>"));
+    const char *folded = strstr(text, "<details><summary>By variant: 2 more, shorter</summary>");
+    assert_true(folded && strstr(text, "landmarks=30<") < folded);
+    free(text);
+}
+
 /* A panel for each length, a point for each case, a line for exact attention where there is one. */
 static void the_picture_has_every_case(void **state)
 {
@@ -335,6 +359,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(without_exact_attention_there_is_no_ratio, begin, end),
         cmocka_unit_test_setup_teardown(both_documents_have_a_line_a_variant_and_a_line_a_case,
                                         begin, end),
+        cmocka_unit_test_setup_teardown(of_many_variants_the_shorter_are_folded, begin, end),
         cmocka_unit_test(names_leave_points_and_each_other_alone),
         cmocka_unit_test_setup_teardown(the_picture_has_every_case, begin, end),
         cmocka_unit_test_setup_teardown(packs_of_one_input_have_its_name, begin, end),
