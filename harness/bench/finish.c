@@ -115,27 +115,28 @@ static int say_untimed(struct attn_session *session, struct attn_entry *entry, c
  */
 static const double quick_s = 0.25;
 
-/* Measures what has not been, unless its backend is slow and `slow` is not set. cost: seconds of
- * each backend's last measurement; below 0: none yet. */
+/* Measures what has not been, unless its backend is slow and `slow` is not set: the last cases
+ * first, which a budget has put in ascending order of work, as memory matters where there is much.
+ * cost: seconds of each backend's last measurement without the run; below 0: none yet. */
 static int measure_all(struct attn_session *session, struct attn_block *block, bool slow,
                        double until, double *cost)
 {
     const size_t n = session->roster.count;
     int result = 0;
-    for (size_t e = 0; e < block->count * n && !attn_interrupted && result == 0; e++) {
+    for (size_t e = block->count * n; e-- > 0 && !attn_interrupted && result == 0;) {
         struct attn_entry *entry = &block->entries[e];
-        const double began = attn_now();
+        const double began = attn_now(), run = fmax(entry->seconds, 0);
         if (entry->enough || !entry->timed || entry->peak_done || *entry->peak_reason ||
             entry->contestant->info.exactness == ATTN_NONE || (!slow && cost[e % n] > quick_s))
             continue;
-        if (began + fmax(cost[e % n], 0) > until) {
+        if (began + fmax(cost[e % n], 0) + run > until) {
             if (slow)
                 snprintf(entry->peak_reason, sizeof entry->peak_reason, ATTN_TIME_USED_UP " (%g s)",
                          session->settings.budget_s);
             continue;
         }
         measure_peak(session, block->instances[e / n], entry);
-        cost[e % n] = attn_now() - began;
+        cost[e % n] = fmax(attn_now() - began - run, 0);
         if (!attn_interrupted)
             result = attn_session_record(session, attn_peak_record(entry, session));
         entry->peak_done = true;
