@@ -223,13 +223,15 @@ int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
 
 /* The weight of `count` cases from `first` on, by which the budget is shared: 2 per case, for
  * processes, caches and turns, and 4 per GFLOP, up to 8, where a slow backend gets near its limit.
- * Of a plain case, which is to have turns, five times as much. */
+ * Of a plain case, which is to have turns, five times as much; of other large ones four times:
+ * checking an operator at 16,384 keys takes longer than its FLOPs say. */
 static double weight(const struct attn_session *session, size_t first, size_t count)
 {
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        const double more = class_of(c) == ATTN_BLOCK_PLAIN ? 5 : 1;
+        const enum attn_block_class class = class_of(c);
+        const double more = class == ATTN_BLOCK_PLAIN ? 5 : class == ATTN_BLOCK_SMALL ? 1 : 4;
         sum += more * (2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 8));
     }
     return sum;
