@@ -33,10 +33,9 @@ enum { READINGS = 8 };
 
 struct attn_reading attn_clocks_read(void)
 {
-    struct rusage usage = {0}, all = {0};
+    struct rusage usage = {0};
     struct attn_reading reading = {0};
     double after = INFINITY;
-    getrusage(RUSAGE_SELF, &all);
     getrusage(RUSAGE_THREAD, &usage);
     for (int n = 0; n < READINGS && after - reading.thread > TOGETHER_S; n++) {
         reading.wall = attn_clock_wall();
@@ -45,8 +44,6 @@ struct attn_reading attn_clocks_read(void)
         after = attn_clock_seconds(CLOCK_THREAD_CPUTIME_ID);
     }
     reading.given = usage.ru_nvcsw;
-    reading.thread_faults = usage.ru_minflt;
-    reading.process_faults = all.ru_minflt;
     return reading;
 }
 
@@ -75,6 +72,13 @@ uint64_t attn_clocks_switches(bool process)
     struct rusage usage = {0};
     getrusage(process ? RUSAGE_SELF : RUSAGE_THREAD, &usage);
     return (uint64_t)usage.ru_nivcsw;
+}
+
+uint64_t attn_clocks_faults(bool process)
+{
+    struct rusage usage = {0};
+    getrusage(process ? RUSAGE_SELF : RUSAGE_THREAD, &usage);
+    return (uint64_t)usage.ru_minflt;
 }
 
 static double delay_of(const char *task)

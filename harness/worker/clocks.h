@@ -10,7 +10,6 @@
 struct attn_reading {
     double wall, thread, process; /* seconds; the thread is the caller */
     long given;                   /* times that the caller has given the processor back by itself */
-    long thread_faults, process_faults; /* of pages that were not there */
 };
 
 struct attn_reading attn_clocks_read(void);
@@ -26,6 +25,8 @@ double attn_clocks_fault(void);
 
 /* Times that others took the processor from the caller, or from all threads of the process. */
 uint64_t attn_clocks_switches(bool process);
+/* Pages that were not there when the caller, or any thread of the process, wanted them. */
+uint64_t attn_clocks_faults(bool process);
 
 /* Seconds for which the caller, or all threads of the process, were ready to run and had no
  * processor; 0 where the kernel does not say. */

@@ -88,14 +88,15 @@ int attn_timing_begin(struct attn_timing *timing, struct attn_setup *setup,
 /* A run and its times. */
 static int run_clocked(struct attn_timing *timing, struct attn_found *found)
 {
+    const uint64_t before[ATTN_FOUND_KINDS] = {attn_clocks_faults(false), attn_clocks_faults(true)};
     const struct attn_reading start = attn_clocks_read();
     attn_timing_run(timing);
     const struct attn_reading end = attn_clocks_read();
     timing->finds++;
     found->seconds[ATTN_FOUND_CALLER] = end.thread - start.thread;
     found->seconds[ATTN_FOUND_ALL] = end.process - start.process;
-    found->faults[ATTN_FOUND_CALLER] = (double)(end.thread_faults - start.thread_faults);
-    found->faults[ATTN_FOUND_ALL] = (double)(end.process_faults - start.process_faults);
+    for (int kind = 0; kind < ATTN_FOUND_KINDS; kind++)
+        found->faults[kind] = (double)(attn_clocks_faults(kind == ATTN_FOUND_ALL) - before[kind]);
     return timing->result;
 }
 
