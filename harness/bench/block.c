@@ -227,12 +227,12 @@ int attn_block_failed(struct attn_session *session, struct attn_entry *entry,
  * checking an operator at 16,384 keys takes longer than its FLOPs say. */
 static double weight(const struct attn_session *session, size_t first, size_t count)
 {
+    static const double more[] = {
+        [ATTN_BLOCK_PLAIN] = 5, [ATTN_BLOCK_OTHER] = 4, [ATTN_BLOCK_SMALL] = 1};
     double sum = 0;
     for (size_t i = first; i < first + count; i++) {
         const struct attn_case *c = &session->cases.items[i];
-        const enum attn_block_class class = class_of(c);
-        const double more = class == ATTN_BLOCK_PLAIN ? 5 : class == ATTN_BLOCK_SMALL ? 1 : 4;
-        sum += more * (2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 8));
+        sum += more[class_of(c)] * (2 + fmin(4e-9 * attn_case_flops(c, attn_case_cells(c)), 8));
     }
     return sum;
 }
