@@ -47,7 +47,7 @@ struct attn_series {
 int attn_series_find(const struct attn_view *view, struct attn_series_kind kind,
                      struct attn_series *series);
 
-/* A backend's name in a legend: "naive (slope 2.01)", the slope of log y over log x where there are
+/* A backend's name in a legend: "mine (slope 2.01)", the slope of log y over log x where there are
  * ATTN_SERIES_LEAST points or more. */
 void attn_series_legend(const char *label, const double *x, const double *y, size_t n, char *name,
                         size_t size);
